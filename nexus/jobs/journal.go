@@ -198,7 +198,8 @@ func CompareJournal(e store.Event, entries []journal.Entry) (difference string) 
 		is.Inputs, is.Outputs = told.Inputs, told.Outputs
 	}
 	if !sameEntry(told, is) {
-		return fmt.Sprintf("entry %d was sent as %s (%s), and the bundle's journal has another one there: %s (%s)", t.Seq, told.Name, told.Status, is.Name, is.Status)
+		return fmt.Sprintf("entry %d was sent as %s (%s), and the bundle's journal has another one there: %s (%s)", t.Seq, told.Name,
+			told.Status, is.Name, is.Status)
 	}
 	return ""
 }

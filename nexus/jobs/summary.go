@@ -98,8 +98,10 @@ func putSummary(tx *store.Tx, run *Run, s *evidence.RunSummary, source string, f
 	if s.Blocker != nil {
 		run.Blocker = evidence.CutText(string(s.Blocker.Code), maxRef)
 	}
-	words := wordsOf(strings.TrimPrefix(run.ID, "run_"), run.Engine, run.Model, run.Blocker, run.RepoRef, run.IssueRef, s.TaskID, s.Title, s.SessionID)
-	return tx.PutRunSummary(*run, store.RunSummaryRow{Body: string(body), Source: source, Findings: string(list)}, words[:min(len(words), maxRunWords)])
+	words := wordsOf(strings.TrimPrefix(run.ID, "run_"), run.Engine, run.Model, run.Blocker, run.RepoRef, run.IssueRef, s.TaskID,
+		s.Title, s.SessionID)
+	return tx.PutRunSummary(*run, store.RunSummaryRow{Body: string(body), Source: source, Findings: string(list)},
+		words[:min(len(words), maxRunWords)])
 }
 
 // tellSummary takes over what a client says of its run. What a bundle has said

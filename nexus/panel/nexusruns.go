@@ -27,7 +27,8 @@ func OfRun(run api.Run) Summary {
 	n := &NexusFacts{RunID: run.RunID, Session: run.Metadata["session_id"], Findings: api.Value(run.Findings), Unknown: map[string]string{},
 		Told: run.SummarySource == nil || *run.SummarySource == api.RunSummarySourceTold}
 	s := Summary{ID: run.RunID, Phase: Sealed, Status: string(run.Status), Title: cmp.Or(run.IssueRef, "Run "+run.RunID),
-		Repository: jobs.RepositoryName(run.RepoRef), Started: instant(run.CreatedAt), Ended: instant(api.Value(run.FinishedAt)), Outcome: api.Value(run.Outcome), Nexus: n}
+		Repository: jobs.RepositoryName(run.RepoRef), Started: instant(run.CreatedAt), Ended: instant(api.Value(run.FinishedAt)),
+		Outcome: api.Value(run.Outcome), Nexus: n}
 	switch run.Status {
 	case api.RunStatusSucceeded, api.RunStatusFailed, api.RunStatusCanceled:
 	default:

@@ -99,8 +99,8 @@ func (tx *Tx) Repositories(owner string, refs []string) ([]string, error) {
 		err = s.Scan(&ref)
 		return ref, err
 	}
-	return list(tx, scan, "SELECT DISTINCT repo_ref FROM run WHERE owner = ? AND repo_ref IN (?"+strings.Repeat(", ?", len(refs)-1)+") ORDER BY repo_ref",
-		append([]any{owner}, anys(refs)...)...)
+	return list(tx, scan, "SELECT DISTINCT repo_ref FROM run WHERE owner = ? AND repo_ref IN (?"+strings.Repeat(", ?", len(refs)-1)+
+		") ORDER BY repo_ref", append([]any{owner}, anys(refs)...)...)
 }
 
 func anys(texts []string) (out []any) {
