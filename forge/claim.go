@@ -123,14 +123,16 @@ func (c Claim) free(ctx context.Context, refs push.Refs, now time.Time) error {
 		who = "session " + m[1]
 	}
 	return reason.Errorf(reason.IssueClaimed, "issue %d is claimed by %s, since %s", c.Issue, who, at.UTC().Format(time.RFC3339)).
-		WithHint("wait for its end; the claim counts for %s. Of a run that is lost: `remit issues --release %d`. --no-claim runs without one", ClaimFor, c.Issue)
+		WithHint("wait for its end; the claim counts for %s. Of a run that is lost: `remit issues --release %d`. --no-claim runs without one",
+			ClaimFor, c.Issue)
 }
 
 var claimMessage = form.Lazy(`^Remit works on issue [0-9]+\n\nSession: ([A-Za-z0-9._-]{1,120})\n?$`)
 
 // commit makes the commit of a claim, without parents and files, in a store that done
 // removes. Without a session there is only the store.
-func (c Claim) commit(ctx context.Context, format git.Format, session string, when time.Time) (store git.Dir, commit string, done func(), err error) {
+func (c Claim) commit(ctx context.Context, format git.Format, session string,
+	when time.Time) (store git.Dir, commit string, done func(), err error) {
 	dir, err := os.MkdirTemp("", "remit-claim-")
 	if err != nil {
 		return store, "", nil, fmt.Errorf("making a work directory: %w", err)
@@ -138,7 +140,8 @@ func (c Claim) commit(ctx context.Context, format git.Format, session string, wh
 	done = func() { _ = os.RemoveAll(dir) } // a temporary directory
 	if store, err = git.Create(dir, format); err == nil && session != "" {
 		var made git.Imported
-		made, err = store.Import(ctx, format.EmptyTree(), nil, git.Commit{Message: fmt.Sprintf("Remit works on issue %d\n\nSession: %s\n", c.Issue, session), When: when})
+		made, err = store.Import(ctx, format.EmptyTree(), nil,
+			git.Commit{Message: fmt.Sprintf("Remit works on issue %d\n\nSession: %s\n", c.Issue, session), When: when})
 		commit = made.Commit
 	}
 	if err != nil {

@@ -72,7 +72,8 @@ func JUnit(w io.Writer, dir string) error {
 		if run.Phase != headPhase {
 			continue
 		}
-		s := testSuite{Name: run.Phase + ": " + run.Command, Time: fmt.Sprintf("%.3f", float64(run.DurationMS)/1000), Before: beforeOf(c.report.Verification, run.Command)}
+		s := testSuite{Name: run.Phase + ": " + run.Command, Time: fmt.Sprintf("%.3f", float64(run.DurationMS)/1000),
+			Before: beforeOf(c.report.Verification, run.Command)}
 		own := testCase{Class: run.Phase, Name: run.Command}
 		if !run.Passed {
 			own.Failure = &failure{fmt.Sprintf("exit code %d", run.ExitCode)}
