@@ -21,7 +21,7 @@ type sourceFile struct {
 	test    bool
 	imports []importAt
 	uses    []useAt
-	// startsGit holds the lines where os/exec is told to run "git".
+	// startsGit holds the lines where os/exec runs "git".
 	startsGit []int
 }
 

@@ -93,8 +93,10 @@ func ATIF(w io.Writer, dir string) error {
 	if err := json.Unmarshal(c.contract, &contract); err != nil {
 		return fmt.Errorf("reading the contract: %w", err)
 	}
-	t := atifTrajectory{SchemaVersion: atifVersion, SessionID: c.receipt.SessionID, Agent: atifAgent{Name: opened.Engine.Name, Version: opened.Engine.Version}, Notes: atifNotes,
-		Extra: map[string]any{"status": c.report.Status, "trajectory_hash": c.receipt.TrajectoryHash, "receipt_sha256": c.digest, "policy_bundle_id": c.receipt.PolicyBundleID}}
+	t := atifTrajectory{SchemaVersion: atifVersion, SessionID: c.receipt.SessionID,
+		Agent: atifAgent{Name: opened.Engine.Name, Version: opened.Engine.Version}, Notes: atifNotes,
+		Extra: map[string]any{"status": c.report.Status, "trajectory_hash": c.receipt.TrajectoryHash, "receipt_sha256": c.digest,
+			"policy_bundle_id": c.receipt.PolicyBundleID}}
 	if opened.Model != nil {
 		t.Agent.ModelName = *opened.Model
 	}
@@ -119,7 +121,8 @@ func ATIF(w io.Writer, dir string) error {
 	for _, b := range c.report.Blockers {
 		verdict += "\n" + string(b.Code) + ": " + b.Message
 	}
-	t.add(atifStep{Source: "system", Message: verdict, Extra: map[string]any{"verification_delta": c.report.VerificationDelta}}, steps[len(steps)-1].end)
+	t.add(atifStep{Source: "system", Message: verdict, Extra: map[string]any{"verification_delta": c.report.VerificationDelta}},
+		steps[len(steps)-1].end)
 	t.FinalMetrics.Steps = len(t.Steps)
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
@@ -168,7 +171,8 @@ func (t *atifTrajectory) model(s step) error {
 	if err != nil || m.Probe {
 		return err
 	}
-	step := atifStep{Source: "agent", ModelName: m.ModelAnswered, Extra: map[string]any{"request_sha256": m.RequestSHA256, "response_sha256": m.ResponseSHA256, "http_status": m.Status}}
+	step := atifStep{Source: "agent", ModelName: m.ModelAnswered,
+		Extra: map[string]any{"request_sha256": m.RequestSHA256, "response_sha256": m.ResponseSHA256, "http_status": m.Status}}
 	if m.UsageKnown || m.CostKnown {
 		step.Metrics = new(atifMetrics)
 	}

@@ -37,8 +37,8 @@ const claimTries = 4
 // Ref is the ref of the claim at the forge.
 func (c Claim) Ref() string { return fmt.Sprintf("refs/remit-claims/%d", c.Issue) }
 
-// Take claims the issue for a session. keep is told the commit of the claim before it
-// is sent. The error is issue_claimed where another session has it.
+// Take claims the issue for a session. Take calls keep with the commit of the claim
+// before it sends the claim. The error is issue_claimed if another session has it.
 func (c Claim) Take(ctx context.Context, session string, now time.Time, keep func(commit string) error) error {
 	refs, err := c.Remote.Refs(ctx)
 	if err != nil {
@@ -123,14 +123,16 @@ func (c Claim) free(ctx context.Context, refs push.Refs, now time.Time) error {
 		who = "session " + m[1]
 	}
 	return reason.Errorf(reason.IssueClaimed, "issue %d is claimed by %s, since %s", c.Issue, who, at.UTC().Format(time.RFC3339)).
-		WithHint("wait for its end; the claim counts for %s. Of a run that is lost: `remit issues --release %d`. --no-claim runs without one", ClaimFor, c.Issue)
+		WithHint("wait for its end; the claim counts for %s. Of a run that is lost: `remit issues --release %d`. --no-claim runs without one",
+			ClaimFor, c.Issue)
 }
 
 var claimMessage = form.Lazy(`^Remit works on issue [0-9]+\n\nSession: ([A-Za-z0-9._-]{1,120})\n?$`)
 
 // commit makes the commit of a claim, without parents and files, in a store that done
 // removes. Without a session there is only the store.
-func (c Claim) commit(ctx context.Context, format git.Format, session string, when time.Time) (store git.Dir, commit string, done func(), err error) {
+func (c Claim) commit(ctx context.Context, format git.Format, session string,
+	when time.Time) (store git.Dir, commit string, done func(), err error) {
 	dir, err := os.MkdirTemp("", "remit-claim-")
 	if err != nil {
 		return store, "", nil, fmt.Errorf("making a work directory: %w", err)
@@ -138,7 +140,8 @@ func (c Claim) commit(ctx context.Context, format git.Format, session string, wh
 	done = func() { _ = os.RemoveAll(dir) } // a temporary directory
 	if store, err = git.Create(dir, format); err == nil && session != "" {
 		var made git.Imported
-		made, err = store.Import(ctx, format.EmptyTree(), nil, git.Commit{Message: fmt.Sprintf("Remit works on issue %d\n\nSession: %s\n", c.Issue, session), When: when})
+		made, err = store.Import(ctx, format.EmptyTree(), nil,
+			git.Commit{Message: fmt.Sprintf("Remit works on issue %d\n\nSession: %s\n", c.Issue, session), When: when})
 		commit = made.Commit
 	}
 	if err != nil {
@@ -148,8 +151,8 @@ func (c Claim) commit(ctx context.Context, format git.Format, session string, wh
 	return store, commit, done, nil
 }
 
-// Told is what a session says of its end at an issue: facts and codes, and no words of
-// the agent or of the issue.
+// Told returns the comment that a session writes on its issue when the session ends. It
+// has facts and codes, and no words of the agent or of the issue.
 func Told(dir string) (string, error) {
 	c, err := open(dir)
 	if err != nil {

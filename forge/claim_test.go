@@ -92,7 +92,7 @@ func TestClaim(t *testing.T) {
 			}
 		}
 		if won < 0 || gitOut(t, bare, "rev-parse", claim.Ref()) != commits[won] {
-			t.Fatalf("nobody has the issue: %v", errs)
+			t.Fatalf("no session has the issue: %v", errs)
 		}
 		winner := fmt.Sprint("session-", won)
 		if err := claim.Take(t.Context(), "late", now.Add(time.Hour), nothing); reason.CodeOf(err) != reason.IssueClaimed || !strings.Contains(err.Error(), winner) {

@@ -30,7 +30,7 @@ type (
 		Name     string     `xml:"name,attr"`
 		Tests    int        `xml:"tests,attr"`
 		Failures int        `xml:"failures,attr"`
-		Errors   int        `xml:"errors,attr"` // none: what cannot be told from a failure is one
+		Errors   int        `xml:"errors,attr"` // always 0: an error counts as a failure
 		Skipped  int        `xml:"skipped,attr"`
 		Time     string     `xml:"time,attr"`
 		Before   *before    `xml:"properties,omitempty"`
@@ -72,7 +72,8 @@ func JUnit(w io.Writer, dir string) error {
 		if run.Phase != headPhase {
 			continue
 		}
-		s := testSuite{Name: run.Phase + ": " + run.Command, Time: fmt.Sprintf("%.3f", float64(run.DurationMS)/1000), Before: beforeOf(c.report.Verification, run.Command)}
+		s := testSuite{Name: run.Phase + ": " + run.Command, Time: fmt.Sprintf("%.3f", float64(run.DurationMS)/1000),
+			Before: beforeOf(c.report.Verification, run.Command)}
 		own := testCase{Class: run.Phase, Name: run.Command}
 		if !run.Passed {
 			own.Failure = &failure{fmt.Sprintf("exit code %d", run.ExitCode)}

@@ -148,7 +148,8 @@ func OTLP(w io.Writer, dir string) error {
 	resource.set("service.version", opened.Remit.Version)
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
-	return enc.Encode(otlpTraces{[]otlpResourceSpans{{otlpResource{resource}, []otlpScopeSpans{{otlpScope{"remit", opened.Remit.Version}, t.spans}}}}})
+	return enc.Encode(otlpTraces{[]otlpResourceSpans{{otlpResource{resource},
+		[]otlpScopeSpans{{otlpScope{"remit", opened.Remit.Version}, t.spans}}}}})
 }
 
 type otlpTrace struct {
@@ -175,7 +176,8 @@ func latest(a, b time.Time) time.Time {
 }
 
 func (t *otlpTrace) root(start, end time.Time) otlpSpan {
-	s := otlpSpan{TraceID: t.id, SpanID: idOf(t.receipt.SessionID+"/run", 8), Name: "remit run", Kind: spanInternal, Start: nanos(start), End: nanos(end), Status: otlpStatus{Code: statusOK}}
+	s := otlpSpan{TraceID: t.id, SpanID: idOf(t.receipt.SessionID+"/run", 8), Name: "remit run", Kind: spanInternal, Start: nanos(start),
+		End: nanos(end), Status: otlpStatus{Code: statusOK}}
 	for _, a := range [][2]string{{"remit.session_id", t.receipt.SessionID}, {"remit.status", t.report.Status}, {"remit.policy_bundle_id", t.receipt.PolicyBundleID},
 		{"remit.trajectory_hash", t.receipt.TrajectoryHash}, {"remit.receipt_sha256", t.digest}} {
 		s.Attributes.set(a[0], a[1])
@@ -193,8 +195,8 @@ func (t *otlpTrace) root(start, end time.Time) otlpSpan {
 
 // span is a step as a span below that of the run.
 func (t *otlpTrace) span(s step) (otlpSpan, error) {
-	out := otlpSpan{TraceID: t.id, SpanID: idOf(t.receipt.SessionID+"/"+strconv.FormatInt(s.seq, 10), 8), ParentSpanID: t.spans[0].SpanID, Name: s.name, Kind: spanInternal,
-		Start: nanos(s.start), End: nanos(latest(s.start, s.end)), Attributes: otlpAttributes{}}
+	out := otlpSpan{TraceID: t.id, SpanID: idOf(t.receipt.SessionID+"/"+strconv.FormatInt(s.seq, 10), 8), ParentSpanID: t.spans[0].SpanID,
+		Name: s.name, Kind: spanInternal, Start: nanos(s.start), End: nanos(latest(s.start, s.end)), Attributes: otlpAttributes{}}
 	out.Attributes.set("remit.step_id", s.id)
 	out.Attributes.set("remit.seq", s.seq)
 	out.Attributes.set("remit.step_status", string(s.status))

@@ -90,7 +90,8 @@ func (r *Request) Bundle(ctx context.Context, zip func(io.Writer) error) (commit
 		return "", fmt.Errorf("writing the bundle: %w", err)
 	}
 	d := r.store.Dir()
-	made, err := d.Import(ctx, d.Format.EmptyTree(), []git.Edit{{Path: BundleFile, Mode: "100644", Size: size, Content: func() (io.ReadCloser, error) { return os.Open(name) }}},
+	made, err := d.Import(ctx, d.Format.EmptyTree(), []git.Edit{{Path: BundleFile, Mode: "100644", Size: size,
+		Content: func() (io.ReadCloser, error) { return os.Open(name) }}},
 		git.Commit{Message: "Verified Patch Bundle of " + r.Meta.SessionID + "\n", When: r.at})
 	return made.Commit, err
 }

@@ -90,8 +90,9 @@ func SARIF(w io.Writer, dir string) error {
 	if err != nil {
 		return err
 	}
-	run := sarifRun{Tool: sarifTool{sarifDriver{Name: "remit", Rules: []sarifRule{}}}, Results: []sarifResult{}, Properties: map[string]string{"session_id": c.receipt.SessionID,
-		"policy_bundle_id": c.receipt.PolicyBundleID, "trajectory_hash": c.receipt.TrajectoryHash, "status": c.report.Status, "receipt_sha256": c.digest},
+	run := sarifRun{Tool: sarifTool{sarifDriver{Name: "remit", Rules: []sarifRule{}}}, Results: []sarifResult{},
+		Properties: map[string]string{"session_id": c.receipt.SessionID,
+			"policy_bundle_id": c.receipt.PolicyBundleID, "trajectory_hash": c.receipt.TrajectoryHash, "status": c.report.Status, "receipt_sha256": c.digest},
 		// The tool did its work whatever it found; a verdict is no failure of it.
 		Invocations: []sarifInvocation{{ExecutionSuccessful: true, StartTimeUTC: c.receipt.StartedAt, EndTimeUTC: c.receipt.CompletedAt}}}
 	changed := map[string]bool{}
@@ -107,7 +108,8 @@ func SARIF(w io.Writer, dir string) error {
 		if info.Status == reason.Blocked {
 			level = "warning" // something was not allowed, or could not be checked
 		}
-		run.add(sarifRule{ID: info.String(), ShortDescription: sarifMessage{info.Description}, Help: sarifMessage{cmp.Or(b.Hint, info.HintFor(c.report.Checked != nil), info.Description)}},
+		run.add(sarifRule{ID: info.String(), ShortDescription: sarifMessage{info.Description},
+			Help: sarifMessage{cmp.Or(b.Hint, info.HintFor(c.report.Checked != nil), info.Description)}},
 			level, cmp.Or(b.Message, info.Description), locate(b, changed))
 	}
 	if o := c.report.Observation; o != nil {

@@ -45,7 +45,8 @@ func (c *change) steps() ([]step, error) {
 		if e.Status == journal.Started {
 			open[key] = len(out)
 		}
-		out = append(out, step{seq: e.Seq, id: e.StepID, name: e.Name, start: start, end: end, status: e.Status, inputs: e.Inputs, outputs: e.Outputs})
+		out = append(out, step{seq: e.Seq, id: e.StepID, name: e.Name, start: start, end: end, status: e.Status, inputs: e.Inputs,
+			outputs: e.Outputs})
 	}
 	return out, nil
 }

@@ -112,7 +112,8 @@ func SWEBenchReport(w io.Writer, dir string) error {
 		return err
 	}
 	judged := slices.ContainsFunc(c.report.Verification, func(r evidence.CommandRun) bool { return r.Phase == headPhase })
-	report := swebench.InstanceReport{PatchExists: len(c.report.ChangedFiles) > 0, Applied: judged, Resolved: c.report.Status == evidence.StatusPass}
+	report := swebench.InstanceReport{PatchExists: len(c.report.ChangedFiles) > 0, Applied: judged,
+		Resolved: c.report.Status == evidence.StatusPass}
 	if judged {
 		report.Tests = c.testsStatus(results)
 		// Readers compute from these whether the instance is resolved: tests that the change

@@ -169,8 +169,8 @@ func (a *Agents) proved(driver string) error {
 		}
 		for _, id := range slices.Sorted(maps.Keys(agent.Models)) {
 			m, found := agent.Models[id], harness.Admission{}
-			q := prove.Question{Home: a.home, Engine: e, Identity: a.seen[name], Model: &harness.ModelRoute{Upstream: gateway.Upstream{Provider: m.Provider}, Model: m.Name},
-				Driver: driver, Mode: task.CopiedRepo}
+			q := prove.Question{Home: a.home, Engine: e, Identity: a.seen[name],
+				Model: &harness.ModelRoute{Upstream: gateway.Upstream{Provider: m.Provider}, Model: m.Name}, Driver: driver, Mode: task.CopiedRepo}
 			if err := q.Into(&found); err != nil {
 				return err
 			}
@@ -263,7 +263,8 @@ func (d *Daemon) agent(ctx context.Context, agent Agent, c job.EngineChoice, bud
 	admitted.Enabled = true
 	way := m.Route(route.Records(d.agents.home, rule.signed, nil), agent.Prices)
 	way.Ceiling = ceiling
-	q := prove.Question{Home: d.agents.home, Signed: rule.signed, Engine: e, Identity: build, Model: way, Driver: d.driver.Describe().Driver, Mode: rule.mode}
+	q := prove.Question{Home: d.agents.home, Signed: rule.signed, Engine: e, Identity: build, Model: way,
+		Driver: d.driver.Describe().Driver, Mode: rule.mode}
 	if err := q.Into(&admitted); err != nil {
 		return worker{}, ownTrouble{err}
 	}

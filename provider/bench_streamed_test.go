@@ -19,15 +19,15 @@ import (
 	"remit/work/session"
 )
 
-// untold is an authority that is told nothing beside the run: the journal comes with
+// bundleOnly is an authority that gets no entry during the run: the journal comes with
 // the bundle alone.
-type untold struct {
+type bundleOnly struct {
 	harness.Authority
 	of *requester.Requester
 }
 
-func (u untold) Ready(ctx context.Context) { u.of.Ready(ctx) }
-func (u untold) Release() error            { return u.of.Release() }
+func (b bundleOnly) Ready(ctx context.Context) { b.of.Ready(ctx) }
+func (b bundleOnly) Release() error            { return b.of.Release() }
 
 // BenchmarkStreamed is a run under a nexus whose journal is streamed, and by turns the
 // same run without: what it costs is the median of the differences.
@@ -59,7 +59,7 @@ func BenchmarkStreamed(b *testing.B) {
 				return out
 			}}
 		if !streamed {
-			request.Authority = untold{q, q}
+			request.Authority = bundleOnly{q, q}
 		}
 		begin := time.Now()
 		out, err := harness.Run(b.Context(), request)

@@ -77,7 +77,8 @@ func Open(c Config) (*Daemon, error) {
 	}
 	d := &Daemon{id: id, client: client, version: c.Version, build: evidence.Build{Version: c.Version, Commit: c.Commit}, driver: c.Driver,
 		home: c.Home, keyDir: c.KeyDir, spool: spool{filepath.Join(c.State.Dir, spoolDir)}, caps: c.Caps,
-		ttl: c.LeaseTTL, beat: c.Heartbeat, grace: c.Grace, log: c.Log, clock: c.Clock, logClosing: logClosing, running: map[string]context.CancelCauseFunc{}}
+		ttl: c.LeaseTTL, beat: c.Heartbeat, grace: c.Grace, log: c.Log, clock: c.Clock, logClosing: logClosing,
+		running: map[string]context.CancelCauseFunc{}}
 	if _, d.credential, err = c.State.Load(); err != nil {
 		return nil, err
 	}

@@ -122,7 +122,8 @@ func (d *Daemon) worker(ctx context.Context, c job.EngineChoice, budget int64, r
 		return worker{}, err
 	}
 	w := worker{engine: e}
-	q := prove.Question{Home: d.home, Signed: rule.signed, Engine: e, Identity: evidence.EngineIdentity{Name: command.Name}, Driver: d.driver.Describe().Driver, Mode: rule.mode}
+	q := prove.Question{Home: d.home, Signed: rule.signed, Engine: e, Identity: evidence.EngineIdentity{Name: command.Name},
+		Driver: d.driver.Describe().Driver, Mode: rule.mode}
 	if err := q.Into(&w.admission); err != nil {
 		return worker{}, ownTrouble{err}
 	}

@@ -148,7 +148,7 @@ type mortal struct {
 
 func (m *mortal) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := http.DefaultTransport.RoundTrip(r)
-	if strings.HasSuffix(r.URL.Path, "/journal") { // told beside the run, at moments of its own
+	if strings.HasSuffix(r.URL.Path, "/journal") { // sent beside the run, at times that differ
 		return resp, err
 	}
 	m.sent = append(m.sent, r.Method+" "+r.URL.Path)

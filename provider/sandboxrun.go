@@ -133,8 +133,8 @@ func (r *sandboxRun) execute(ctx context.Context) (*sandbox.Result, error) {
 		env = map[string]string{}
 	}
 	maps.Copy(env, r.req.Env)
-	spec := sandbox.Spec{Lower: t.dir, Layers: around.prepared.Mounts(), PathDirs: around.prepared.Programs(), StopOnFailure: true, Env: env, Limits: r.limits(),
-		Services: around.prepared.Served()}
+	spec := sandbox.Spec{Lower: t.dir, Layers: around.prepared.Mounts(), PathDirs: around.prepared.Programs(), StopOnFailure: true,
+		Env: env, Limits: r.limits(), Services: around.prepared.Served()}
 	if around.base != nil {
 		spec.ServedTree = around.base.dir // a change edits no script or configuration of a service
 	}

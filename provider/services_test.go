@@ -68,7 +68,7 @@ func TestServicesOfAJob(t *testing.T) {
 	if resp, v, said := ask(ids[2], "true"); v.Outcome != job.JobFailed || len(resp.Runs) != 1 || !strings.Contains(said, "service_failed") {
 		t.Errorf("a service whose program is not here: %s: %s", v.Outcome, said)
 	}
-	// What that policy wants, nobody here knows.
+	// The provider cannot read this policy, so it refuses the job.
 	if resp, v, said := ask(ids[3], "true"); v.Outcome != job.JobFailed || len(resp.Runs) != 1 || resp.Runs[0].ExitCode != refusedExit ||
 		!strings.Contains(said, "job_invalid") || !strings.Contains(said, "remit.yaml:6:1: ") {
 		t.Errorf("a policy that cannot be read: %s: %s", v.Outcome, said)

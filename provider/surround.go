@@ -102,7 +102,8 @@ func (r *sandboxRun) surround(ctx context.Context, head *tree, scratch string) (
 		in, err := r.inImage()
 		return &surroundings{sandbox: in, prepared: &depend.Prepared{}}, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, prepareTimeout, reason.Errorf(reason.Timeout, "the environment took longer than %s", prepareTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, prepareTimeout,
+		reason.Errorf(reason.Timeout, "the environment took longer than %s", prepareTimeout))
 	defer cancel()
 	dir := filepath.Join(scratch, "base")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -135,8 +136,8 @@ func (r *sandboxRun) prepare(ctx context.Context, base, head *tree, scratch stri
 	if err := r.obtain(ctx, env); err != nil {
 		return nil, blameless(err)
 	}
-	p := harness.Preparation{Home: r.homeFor(scratch), Sandbox: cappedAt(r.driver, preparing(r.caps)), Registries: r.registries, Scratch: scratch, Clock: r.clock,
-		Tell: func(line string) { r.log.Info(line) }}
+	p := harness.Preparation{Home: r.homeFor(scratch), Sandbox: cappedAt(r.driver, preparing(r.caps)), Registries: r.registries,
+		Scratch: scratch, Clock: r.clock, Tell: func(line string) { r.log.Info(line) }}
 	failed := func(err error) error {
 		r.log.Warn("an environment could not be made", "error", err, "hint", hintOf(err))
 		return blameless(err)
@@ -194,7 +195,8 @@ func (r *sandboxRun) asAsked(made *harness.Surroundings) error {
 	}
 	want := r.req.Environment.Services
 	if len(want) != len(made.Facts.Services) {
-		return reason.Errorf(reason.EnvironmentDiffers, "the job names %d service(s), and the policy of its base %d", len(want), len(made.Facts.Services))
+		return reason.Errorf(reason.EnvironmentDiffers, "the job names %d service(s), and the policy of its base %d", len(want),
+			len(made.Facts.Services))
 	}
 	for i, s := range made.Facts.Services {
 		if s.Name != want[i].Name || s.SHA256 != want[i].SHA256 {
@@ -211,15 +213,15 @@ func sameKeys(whose string, want []job.Layer, got []evidence.EnvironmentLayer) e
 	}
 	for i, l := range got {
 		if l.Key != want[i].Key {
-			return reason.Errorf(reason.EnvironmentDiffers, "the layer of %s in %s %s has another key here: %s, and not %s", l.Ecosystem, l.Dir, whose,
-				depend.Short(l.Key), depend.Short(want[i].Key))
+			return reason.Errorf(reason.EnvironmentDiffers, "the layer of %s in %s %s has another key here: %s, and not %s",
+				l.Ecosystem, l.Dir, whose, depend.Short(l.Key), depend.Short(want[i].Key))
 		}
 	}
 	return nil
 }
 
-// blameless is an error of making an environment as a requester may see it: what is
-// wrong with a store or a registry of this machine is told to its operator.
+// blameless returns an error of making an environment in the form that a requester may
+// see. The operator gets the details about a store or a registry of this machine.
 func blameless(err error) error {
 	switch code := reason.CodeOf(err); code {
 	case reason.LayerChanged, reason.ImageChanged:

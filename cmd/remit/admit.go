@@ -41,7 +41,8 @@ is over (--review-by). Every record is signed with the key of this machine.`,
 	show := &cobra.Command{Use: "show", Short: "Print a record with its history, and whether it holds now", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	show.AddCommand(a.showSourceCommand(), a.showModelCommand(), a.showTargetCommand(), a.showDecisionCommand())
-	cmd.AddCommand(a.admitSourceCommand(), a.admitModelCommand(), a.admitTargetCommand(), a.admitDecisionCommand(), a.listAdmissionsCommand(), show)
+	cmd.AddCommand(a.admitSourceCommand(), a.admitModelCommand(), a.admitTargetCommand(), a.admitDecisionCommand(),
+		a.listAdmissionsCommand(), show)
 	return cmd
 }
 
@@ -149,7 +150,8 @@ func identityOf(cmd *cobra.Command, name, bin string) (evidence.EngineIdentity, 
 func (a *app) admitModelCommand() *cobra.Command {
 	var d admission.ModelDecision
 	cmd := &cobra.Command{
-		Use: "model --provider P --model M --decision DECISION --reason TEXT", Short: "Decide about one pair of provider and model", Args: cobra.NoArgs,
+		Use: "model --provider P --model M --decision DECISION --reason TEXT", Short: "Decide about one pair of provider and model",
+		Args: cobra.NoArgs,
 		Long: `Model records a decision about one provider and one model, byte by byte. No
 credential is part of it, only the kind of place where the gateway reads one.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -166,7 +168,8 @@ credential is part of it, only the kind of place where the gateway reads one.`,
 			if a.json {
 				return printJSON(cmd.OutOrStdout(), rec)
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "Model %s of %s: %s, revision %d.\n", plain(rec.Model), plain(rec.Provider), rec.Decision, rec.Revision)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "Model %s of %s: %s, revision %d.\n", plain(rec.Model), plain(rec.Provider),
+				rec.Decision, rec.Revision)
 			return err
 		},
 	}
@@ -177,7 +180,8 @@ credential is part of it, only the kind of place where the gateway reads one.`,
 	statuses := names(admission.DecisionStatuses())
 	fl.StringVar((*string)(&d.Class), "class", classes[0], "who runs it: "+strings.Join(classes, ", "))
 	fl.StringVar((*string)(&d.DecisionStatus), "decision-status", "", "the decision about providers behind it: "+strings.Join(statuses, ", "))
-	fl.StringVar(&d.CredentialSource, "credential", "", "where the gateway reads the credential: "+strings.Join(admission.CredentialSources(), ", "))
+	fl.StringVar(&d.CredentialSource, "credential", "",
+		"where the gateway reads the credential: "+strings.Join(admission.CredentialSources(), ", "))
 	fl.StringVar(&d.Network, "network", "", "how far the gateway reaches: "+strings.Join(admission.NetworkClasses(), ", "))
 	fl.StringArrayVar(&d.Fallbacks, "fallback", nil, "another model of the provider, with a record of its own (repeatable)")
 	complete(cmd, "class", classes)

@@ -51,7 +51,8 @@ func decisionBy(r *admission.Ruling, status string) error {
 func (a *app) providerDecisionCommand() *cobra.Command {
 	var d admission.ProviderRuling
 	cmd := &cobra.Command{
-		Use: "provider --provider P --model M --status STATUS --reason TEXT", Short: "Decide whether a provider may be asked for a model", Args: cobra.NoArgs,
+		Use: "provider --provider P --model M --status STATUS --reason TEXT", Short: "Decide whether a provider may be asked for a model",
+		Args: cobra.NoArgs,
 		Long: `Provider records the decision behind model admissions: not_decided,
 external_provider_approved, or local_provider_required. ` + "`remit admit model`" + ` of the same
 pair points to it from then on.`,
@@ -86,10 +87,12 @@ pair points to it from then on.`,
 	decisionFlags(cmd, &d.Ruling, (*string)(&d.DecisionStatus), names(admission.DecisionStatuses()), &d.EvidenceSources)
 	pairFlags(cmd, &d.Provider, &d.Model)
 	fl := cmd.Flags()
-	fl.StringVar(&d.ProviderClass, "class", "", "kind of provider (default as the status says): "+strings.Join(admission.ProviderClasses(), ", "))
+	fl.StringVar(&d.ProviderClass, "class", "", "kind of provider (default as the status says): "+
+		strings.Join(admission.ProviderClasses(), ", "))
 	fl.StringVar(&d.FallbackProvider, "fallback-provider", "", "provider of the one fallback, which needs an admission of its own")
 	fl.StringVar(&d.FallbackModel, "fallback-model", "", "model of the one fallback")
-	fl.StringVar(&d.CredentialSource, "credential", "", "where the gateway reads the credential: "+strings.Join(admission.CredentialSources(), ", "))
+	fl.StringVar(&d.CredentialSource, "credential", "",
+		"where the gateway reads the credential: "+strings.Join(admission.CredentialSources(), ", "))
 	fl.StringVar(&d.Network, "network", "", "how far the gateway reaches: "+strings.Join(admission.NetworkClasses(), ", "))
 	choose(cmd, "class", admission.ProviderClasses())
 	choose(cmd, "credential", admission.CredentialSources())
@@ -104,7 +107,8 @@ func (a *app) promotionDecisionCommand() *cobra.Command {
 	var d admission.PromotionRuling
 	var refresh string
 	cmd := &cobra.Command{
-		Use: "promotion --engine NAME --status STATUS --reason TEXT", Short: "Ask, or do not ask, for an engine to become the default", Args: cobra.NoArgs,
+		Use: "promotion --engine NAME --status STATUS --reason TEXT", Short: "Ask, or do not ask, for an engine to become the default",
+		Args: cobra.NoArgs,
 		Long: `Promotion records not_decided, core_promotion_requested or core_promotion_deferred
 for one engine. The figures are those of --refresh, the output of
 ` + "`remit ladder refresh --json`" + `: without one, or with fewer than two distinct passes, nothing
@@ -139,7 +143,8 @@ core_promotion_status not-promoted, whatever is decided.`,
 			if a.json {
 				return printJSON(cmd.OutOrStdout(), rec)
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "Promotion of %s: %s, revision %d. Nothing is activated.\n", plain(rec.Engine), rec.DecisionStatus, rec.Revision)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "Promotion of %s: %s, revision %d. Nothing is activated.\n", plain(rec.Engine),
+				rec.DecisionStatus, rec.Revision)
 			return err
 		},
 	}
@@ -184,7 +189,8 @@ type shownDecision struct {
 
 // showDecision prints a decision with its history. Nothing is held against it: a
 // decision admits nothing.
-func (a *app) showDecision(w io.Writer, file string, rec any, latest admission.Ruling, history []admission.Ruling, lines [][2]string) error {
+func (a *app) showDecision(w io.Writer, file string, rec any, latest admission.Ruling, history []admission.Ruling,
+	lines [][2]string) error {
 	signature, err := a.signatureOf(file)
 	if err != nil {
 		return err

@@ -68,8 +68,8 @@ func (a *app) showModelCommand() *cobra.Command {
 			}
 			v := view{Record: rec, Result: result, Required: true}
 			return a.showAdmission(cmd.OutOrStdout(), v, admission.ModelFile(provider, model), func(w io.Writer) {
-				fmt.Fprintf(w, "model     %s of %s (%s)\nprovider  %s\nnetwork   %s, credential from: %s\n", plain(rec.Model), plain(rec.Provider), rec.Class,
-					rec.DecisionStatus, rec.Network, rec.CredentialSource)
+				fmt.Fprintf(w, "model     %s of %s (%s)\nprovider  %s\nnetwork   %s, credential from: %s\n", plain(rec.Model),
+					plain(rec.Provider), rec.Class, rec.DecisionStatus, rec.Network, rec.CredentialSource)
 				printRulings(w, rulings(rec.History, rec.Ruling, func(d admission.ModelDecision) admission.Ruling { return d.Ruling }))
 			})
 		},

@@ -86,8 +86,8 @@ What the record lacks is refused, each with a code of its own. With --repo and
 }
 
 func formOf(d admission.TargetDecision) targetForm {
-	return targetForm{d.Status, d.Path, d.Owner, d.OwnershipEvidence, d.Risk, d.Rationale, d.AllowedPaths, d.ForbiddenPaths, d.ForbiddenActions,
-		d.By, d.ApprovalTimestamp, d.OutcomeRequired, d.ReviewTrigger}
+	return targetForm{d.Status, d.Path, d.Owner, d.OwnershipEvidence, d.Risk, d.Rationale, d.AllowedPaths, d.ForbiddenPaths,
+		d.ForbiddenActions, d.By, d.ApprovalTimestamp, d.OutcomeRequired, d.ReviewTrigger}
 }
 
 // decideTarget keeps a decision about a repository: that of a filled-in form, or

@@ -20,7 +20,8 @@ import (
 // and keeps it: searched for secrets, signed, and whole on disk when it returns.
 // next reads the record before it and makes the new one; what calls it names the
 // record in errors.
-func decide[R interface{ Encode() ([]byte, error) }](home, what, file string, decision any, next func(admission.Store) (R, error)) (rec R, err error) {
+func decide[R interface{ Encode() ([]byte, error) }](home, what, file string, decision any,
+	next func(admission.Store) (R, error)) (rec R, err error) {
 	if err := redact.RefuseRecord(what, decision); err != nil {
 		return rec, err
 	}
@@ -65,7 +66,8 @@ func decideModel(home string, d admission.ModelDecision) (*admission.Model, erro
 				d.DecisionStatus = behind.DecisionStatus
 			}
 			if d.DecisionStatus != behind.DecisionStatus {
-				return nil, usagef("decision_status: the decision about the provider is %s (`remit admit show decision provider`), not %s", behind.DecisionStatus, d.DecisionStatus)
+				return nil, usagef("decision_status: the decision about the provider is %s (`remit admit show decision provider`), not %s",
+					behind.DecisionStatus, d.DecisionStatus)
 			}
 		}
 		return admission.NextModel(previous, d)

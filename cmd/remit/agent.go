@@ -103,8 +103,8 @@ func settledEngine(conf *agentconf.Agent) (engine.Engine, error) {
 // flagsOf are the flags about the model that an agent stands for.
 func flagsOf(conf *agentconf.Agent) *modelFlags {
 	m := conf.Model
-	return &modelFlags{bin: conf.Bin, provider: m.Provider, model: m.Name, engineModel: m.EngineModel, baseURL: m.BaseURL, local: m.Local, caFile: m.CAFile,
-		keyEnv: m.KeyEnv, keyFile: m.KeyFile, keyCommand: m.KeyCommand, pricesFile: m.PricesFile}
+	return &modelFlags{bin: conf.Bin, provider: m.Provider, model: m.Name, engineModel: m.EngineModel, baseURL: m.BaseURL,
+		local: m.Local, caFile: m.CAFile, keyEnv: m.KeyEnv, keyFile: m.KeyFile, keyCommand: m.KeyCommand, pricesFile: m.PricesFile}
 }
 
 // setupWord names an agent for remit agent setup.
@@ -142,7 +142,8 @@ model it asks, how far it is proven, and the command to type next.`,
 				}
 				views = append(views, v)
 			}
-			return a.present(cmd.OutOrStdout(), map[string]any{"schema": agentsSchema, "agents": views}, func(w io.Writer) error { return printAgentViews(w, views) })
+			return a.present(cmd.OutOrStdout(), map[string]any{"schema": agentsSchema, "agents": views},
+				func(w io.Writer) error { return printAgentViews(w, views) })
 		},
 	}
 }
@@ -159,7 +160,8 @@ func printAgentViews(w io.Writer, views []agentView) error {
 		if v.Stage > 0 {
 			far = fmt.Sprintf("stage %d", v.Stage)
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s/%s\t%s\t%s\n", plain(v.Name), plain(v.Version), plain(v.Model.Provider), plain(v.Model.Name), far, plain(v.Next))
+		fmt.Fprintf(tw, "%s\t%s\t%s/%s\t%s\t%s\n", plain(v.Name), plain(v.Version), plain(v.Model.Provider), plain(v.Model.Name),
+			far, plain(v.Next))
 	}
 	return tw.Flush()
 }

@@ -10,14 +10,14 @@ import (
 	"remit/proof/reason"
 )
 
-// TestSignInIsNoKey: somebody who is signed in with a plan and has no key is told that
-// the plan is not used; nothing of the sign-in is read, and no other error is touched.
+// TestSignInIsNoKey: a user who is signed in with a plan and has no key gets the message
+// that the plan is not used; nothing of the sign-in is read, and no other error changes.
 func TestSignInIsNoKey(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
 	missing := error(reason.Errorf(reason.AuthUnavailable, "no key"))
 	if got := withoutPlan(missing, "codex", home); !errors.Is(got, missing) || strings.Contains(got.Error(), "plan") {
-		t.Errorf("nobody is signed in: %v", got)
+		t.Errorf("no user is signed in: %v", got)
 	}
 	if err := os.MkdirAll(filepath.Join(home, ".codex"), 0o700); err != nil {
 		t.Fatal(err)

@@ -36,6 +36,7 @@ func (s *setup) prices(context.Context) error {
 	if err := atomicfile.ReplaceDurably(path, []byte(text), 0o600); err != nil {
 		return err
 	}
-	s.did("prices", true, "%s of %s is counted as costing nothing; %s says otherwise if it does", s.model.model, s.model.provider, filepath.Join("$REMIT_HOME", agentconf.Dir, filepath.Base(path)))
+	s.did("prices", true, "%s of %s is counted as costing nothing; %s says otherwise if it does", s.model.model, s.model.provider,
+		filepath.Join("$REMIT_HOME", agentconf.Dir, filepath.Base(path)))
 	return nil
 }

@@ -34,12 +34,14 @@ type setupFlags struct {
 }
 
 // usualModel is the pair that an agent is set up with where none is named.
-var usualModel = map[string][2]string{"codex": {"openai", "gpt-5.5"}, "pi": {"openai", "gpt-5.5"}, "claude": {"anthropic", "claude-opus-5-5"}}
+var usualModel = map[string][2]string{"codex": {"openai", "gpt-5.5"}, "pi": {"openai", "gpt-5.5"},
+	"claude": {"anthropic", "claude-opus-5-5"}}
 
 func (a *app) agentSetupCommand() *cobra.Command {
 	f := &setupFlags{}
 	cmd := &cobra.Command{
-		Use: "setup codex|claude|pi|case|acp:PROGRAM", Short: "Make an agent ready: program, model, records, policy, proof", Args: cobra.ExactArgs(1),
+		Use: "setup codex|claude|pi|case|acp:PROGRAM", Short: "Make an agent ready: program, model, records, policy, proof",
+		Args: cobra.ExactArgs(1),
 		Long: `Setup does what an agent needs before it may work on your repository, each step with a
 line that says what it did: it finds the program or installs it with npm (the tested
 version, without running scripts of packages), asks once, tries the model with one
@@ -66,7 +68,8 @@ included), 1 when the question was not answered with yes.`,
 	}
 	f.model.add(cmd)
 	fl := cmd.Flags()
-	fl.StringVar(&f.wire, "acp-wire", "", "what an agent behind acp speaks to its model, if Remit does not know it: "+strings.Join(acp.Wires(), ", "))
+	fl.StringVar(&f.wire, "acp-wire", "", "what an agent behind acp speaks to its model, if Remit does not know it: "+
+		strings.Join(acp.Wires(), ", "))
 	choose(cmd, "acp-wire", acp.Wires())
 	fl.StringVar(&f.repo, "repo", ".", "repository whose remit.yaml switches the engine on")
 	fl.StringVar(&f.reason, "reason", "set up with remit agent setup", "why the program and the model are admitted, for the records")
@@ -122,7 +125,8 @@ func (a *app) agentSetup(cmd *cobra.Command, f *setupFlags, word string) error {
 	}
 	next, notes := s.next()
 	if a.json {
-		err = printJSON(cmd.OutOrStdout(), map[string]any{"schema": agentSetupSchema, "agent": s.conf, "steps": s.Steps, "status": status, "next": next, "notes": notes})
+		err = printJSON(cmd.OutOrStdout(), map[string]any{"schema": agentSetupSchema, "agent": s.conf, "steps": s.Steps, "status": status,
+			"next": next, "notes": notes})
 	} else {
 		for _, n := range notes {
 			fmt.Fprintf(cmd.OutOrStdout(), "note  %s\n", plain(n))
@@ -191,8 +195,8 @@ func (s *setup) subject(word string) error {
 		}
 	}
 	m := s.model
-	s.conf.Model = agentconf.Model{Provider: m.provider, Name: m.model, EngineModel: m.engineModel, BaseURL: m.baseURL, Local: m.local, CAFile: m.caFile, PricesFile: m.pricesFile,
-		KeyEnv: m.keyEnv, KeyFile: m.keyFile, KeyCommand: m.keyCommand}
+	s.conf.Model = agentconf.Model{Provider: m.provider, Name: m.model, EngineModel: m.engineModel, BaseURL: m.baseURL, Local: m.local,
+		CAFile: m.caFile, PricesFile: m.pricesFile, KeyEnv: m.keyEnv, KeyFile: m.keyFile, KeyCommand: m.keyCommand}
 	_, err = s.model.named() // what is wrong with the flags is said before anything is done
 	return err
 }
@@ -228,7 +232,8 @@ func (s *setup) check(ctx context.Context) error {
 		home, _ := os.UserHomeDir() // none: no sign-in is looked for
 		return withoutPlan(err, s.conf.Engine, home)
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, modelAnswers, reason.Errorf(reason.Timeout, "the model did not answer within %s", modelAnswers))
+	limited, cancel := context.WithTimeoutCause(ctx, modelAnswers,
+		reason.Errorf(reason.Timeout, "the model did not answer within %s", modelAnswers))
 	defer cancel()
 	stop := context.AfterFunc(limited, func() { _ = g.Close() })
 	defer stop()
@@ -267,7 +272,8 @@ func (s *setup) admit(context.Context) error {
 	if source.Admitted() {
 		s.did("admitted", false, "%s %s is admitted already", s.conf.Engine, s.id.Version)
 	} else {
-		rec, err := decideSource(s.home.Dir, admission.SourceDecision{Ruling: ruling, Engine: s.conf.Engine, Version: s.id.Version, SHA256: s.id.SHA256, License: s.conf.Licence})
+		rec, err := decideSource(s.home.Dir, admission.SourceDecision{Ruling: ruling, Engine: s.conf.Engine, Version: s.id.Version,
+			SHA256: s.id.SHA256, License: s.conf.Licence})
 		if err != nil {
 			return err
 		}
@@ -279,7 +285,8 @@ func (s *setup) admit(context.Context) error {
 	}
 	u, credential := m.Upstream()
 	way := admission.Way{Class: admission.Class(u.Class), Credential: credential, BaseURL: u.BaseURL}
-	rec, err := decideModel(s.home.Dir, admission.ModelDecision{Ruling: ruling, Provider: m.Provider, Model: m.Name, Class: way.Class, CredentialSource: credential, Network: way.Network()})
+	rec, err := decideModel(s.home.Dir, admission.ModelDecision{Ruling: ruling, Provider: m.Provider, Model: m.Name, Class: way.Class,
+		CredentialSource: credential, Network: way.Network()})
 	if err != nil {
 		return err
 	}
@@ -312,7 +319,8 @@ func sameAgent(x, y *agentconf.Agent) bool {
 	a, b := *x, *y
 	same := slices.Equal(a.Command, b.Command)
 	a.Command, b.Command = nil, nil
-	return same && a.Engine == b.Engine && a.Wire == b.Wire && a.Bin == b.Bin && a.Version == b.Version && a.SHA256 == b.SHA256 && a.Licence == b.Licence && a.Model == b.Model
+	return same && a.Engine == b.Engine && a.Wire == b.Wire && a.Bin == b.Bin && a.Version == b.Version && a.SHA256 == b.SHA256 &&
+		a.Licence == b.Licence && a.Model == b.Model
 }
 
 // prove has the agent prove itself.
@@ -321,7 +329,8 @@ func (s *setup) prove() (status string, err error) {
 		s.did("proof", false, "not made: no run begins before `remit agent setup %s` has made it", setupWord(s.conf))
 		return evidence.StatusBlocked, nil
 	}
-	f := &proveFlags{engine: ladderEngine{name: s.conf.Engine, wire: s.conf.Wire, command: s.conf.Command}, model: s.model, through: copyStage()}
+	f := &proveFlags{engine: ladderEngine{name: s.conf.Engine, wire: s.conf.Wire, command: s.conf.Command}, model: s.model,
+		through: copyStage()}
 	if repo, there := s.top(); there {
 		f.policyOf = repo
 	}
@@ -353,7 +362,8 @@ func (s *setup) next() (command string, notes []string) {
 	if here, err := os.Getwd(); err == nil && here != top {
 		command = strings.Replace(command, "remit run ", "remit run --repo "+form.ShellWord(s.repo)+" ", 1)
 	}
-	if policy, err := task.LoadPolicy(filepath.Join(top, task.PolicyFile)); err == nil && (len(policy.AllowedPaths) == 0 || len(policy.VerificationCommands) == 0) {
+	if policy, err := task.LoadPolicy(filepath.Join(top, task.PolicyFile)); err == nil &&
+		(len(policy.AllowedPaths) == 0 || len(policy.VerificationCommands) == 0) {
 		notes = append(notes, "remit.yaml states no allowed_paths or no verification_commands: `remit init` writes them, or give --allow and --verify")
 	}
 	if slices.ContainsFunc(s.Steps, func(st setupStep) bool { return st.Step == "policy" && st.Done }) {

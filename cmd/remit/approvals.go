@@ -32,7 +32,8 @@ var approvalStatuses = []string{pending, "granted", "denied", "consumed", "expir
 func (a *app) approvalsCommand() *cobra.Command {
 	f := new(approvalsFlags)
 	cmd := &cobra.Command{
-		Use: "approvals [ID]", Short: "List what runs were approved, or wait to be", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.approvalArgs,
+		Use: "approvals [ID]", Short: "List what runs were approved, or wait to be", Args: cobra.MaximumNArgs(1),
+		ValidArgsFunction: a.approvalArgs,
 		Long: `Approvals lists the requests of runs whose contract asks for an approval, the
 newest first, and what became of them; with an ID it prints one of them whole. A run
 that finds no approval asks for one and ends as blocked, or waits for it
@@ -125,7 +126,8 @@ func listApprovals(ctx context.Context, to connect, f *approvalsFlags) (rows []l
 }
 
 // eachApproval walks the approvals of an owner, the newest first.
-func eachApproval(ctx context.Context, conn *requester.Connection, owner, status string, visit func(api.Approval) (more bool, err error)) error {
+func eachApproval(ctx context.Context, conn *requester.Connection, owner, status string,
+	visit func(api.Approval) (more bool, err error)) error {
 	params := api.ListApprovalsParams{Owner: api.Optional(owner)}
 	if status != "" {
 		now := api.ApprovalStatus(strings.Replace(status, pending, string(api.ApprovalStatusRequested), 1))

@@ -23,7 +23,8 @@ const approvalProof = "proofs/approval.json"
 func (a *app) showApprovalCommand() *cobra.Command {
 	f := new(approvalsFlags)
 	cmd := &cobra.Command{
-		Use: "show ID", Short: "Print what a person decides about, and what may be done now", Args: cobra.ExactArgs(1), ValidArgsFunction: a.approvalArgs,
+		Use: "show ID", Short: "Print what a person decides about, and what may be done now", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: a.approvalArgs,
 		Long: `Show prints the packet of one approval: what is to be done and where, what a run may
 touch and must not, how it is judged and undone, the one sentence that a person agrees
 to, and whether a run may begin on it now. A packet executes nothing: ` + "`remit approve`" + `
@@ -56,7 +57,8 @@ model, one commit and one repository besides the contract.`,
 			}
 			a.printPolicyOf(cmd.Context(), out, found.ApprovalID)
 			fmt.Fprintf(out, "\n  %s\n\n", plain(packet.ApprovalCommandText))
-			fmt.Fprintf(out, "  %-12s granted %t, used %t, a run may begin on it: %t\n", "now", packet.ApprovalGranted, packet.ApprovalConsumed, packet.ExecutionAllowed)
+			fmt.Fprintf(out, "  %-12s granted %t, used %t, a run may begin on it: %t\n", "now", packet.ApprovalGranted, packet.ApprovalConsumed,
+				packet.ExecutionAllowed)
 			fmt.Fprintf(out, "  %-12s %s\n", "next", strings.Join(packet.AllowedNextActions, ", "))
 			_, err = fmt.Fprintf(out, "  %-12s %s\n", "blocked", strings.Join(packet.BlockedNextActions, ", "))
 			return err

@@ -139,7 +139,8 @@ func (a *app) checkGrant(approval job.Approval, p job.Packet) error {
 	if len(text) == 0 || canon.Decode(text[:len(text)-1], &g) != nil || g.Schema != grantSchema {
 		return reason.Errorf(reason.SignatureInvalid, "what is signed is no grant")
 	}
-	if g.ApprovalID != approval.ID || g.ContractSHA256 != p.ContractSHA256 || g.RepoRef != p.RepoRef || g.BindingSHA256 != bound || g.ExpiresAt != approval.ExpiresAt {
+	if g.ApprovalID != approval.ID || g.ContractSHA256 != p.ContractSHA256 || g.RepoRef != p.RepoRef || g.BindingSHA256 != bound ||
+		g.ExpiresAt != approval.ExpiresAt {
 		return reason.Errorf(reason.ApprovalOtherWork, "what is signed is an approval of something else")
 	}
 	return nil

@@ -36,7 +36,8 @@ type auditFlags struct {
 func (a *app) auditCommand() *cobra.Command {
 	f := new(auditFlags)
 	cmd := &cobra.Command{
-		Use: "audit PATH | audit --commit REV --repo R", Short: "Check a session directory or a bundle zip offline", Args: f.words, ValidArgsFunction: nil,
+		Use: "audit PATH | audit --commit REV --repo R", Short: "Check a session directory or a bundle zip offline", Args: f.words,
+		ValidArgsFunction: nil,
 		Long: `Audit checks integrity, portability, manifest, schemas, the journal's hash chain,
 that every artifact is what the journal gives and says what the journal says of it,
 and that the patch stays inside the contract. It reports every finding with a stable
@@ -319,7 +320,8 @@ func printAudit(w io.Writer, rep *bundle.Report) error {
 		fmt.Fprintf(w, "         %s %s: %s%s\n", c.Gate, plain(c.Command), exit, namedBy(c))
 	}
 	printNotMade(w, rep)
-	_, err := fmt.Fprintf(w, "%s  %s (profile %s, %d files, %d bytes)\n", plain(rep.Verdict()), plain(rep.Path), rep.Profile, rep.Entries, rep.Bytes)
+	_, err := fmt.Fprintf(w, "%s  %s (profile %s, %d files, %d bytes)\n", plain(rep.Verdict()), plain(rep.Path), rep.Profile,
+		rep.Entries, rep.Bytes)
 	if rep.Conclusion != "" {
 		_, err = fmt.Fprintln(w, plain(rep.Conclusion))
 	}

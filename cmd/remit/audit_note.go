@@ -25,7 +25,8 @@ func (a *app) noteHint(ctx context.Context, source *workspace.Source, commit evi
 	if at, err := source.Names(evidence.NotesRef); err == nil && at != "" {
 		return fetch + " gets those that came since" + cmp.Or(made, "; or the commit was not made by Remit")
 	}
-	return "a clone has no notes: " + fetch + " gets them" + cmp.Or(made, "; where the change was made, `remit export SESSION --to note` makes one")
+	return "a clone has no notes: " + fetch + " gets them" +
+		cmp.Or(made, "; where the change was made, `remit export SESSION --to note` makes one")
 }
 
 // auditNote audits the note of a commit, or the attestations beside it: who vouches for
@@ -34,7 +35,8 @@ func (a *app) auditNote(cmd *cobra.Command, f *auditFlags) error {
 	if f.repo == "" {
 		return usagef("--commit %s: --repo R says of which repository", f.commit)
 	}
-	for flag, given := range map[string]bool{"--checks": len(f.checks) > 0, "--run": len(f.run) > 0, "--extract": f.extract != "", "--expect": f.expect != "", "--profile": f.profile != ""} {
+	for flag, given := range map[string]bool{"--checks": len(f.checks) > 0, "--run": len(f.run) > 0, "--extract": f.extract != "",
+		"--expect": f.expect != "", "--profile": f.profile != ""} {
 		if given {
 			return usagef("%s is about a bundle, and --commit about the note of a commit", flag)
 		}
@@ -59,7 +61,8 @@ func (a *app) auditNote(cmd *cobra.Command, f *auditFlags) error {
 	if err != nil {
 		return err
 	}
-	rep := &bundle.Report{Schema: bundle.ReportSchema, Path: base.Commit, Profile: "note", Bytes: int64(len(text)), Entries: 1, Commands: []bundle.Command{}}
+	rep := &bundle.Report{Schema: bundle.ReportSchema, Path: base.Commit, Profile: "note", Bytes: int64(len(text)), Entries: 1,
+		Commands: []bundle.Command{}}
 	var shown *evidence.NoteAudit
 	if text != nil {
 		shown = trust.AuditNote(text, commit)
@@ -70,8 +73,9 @@ func (a *app) auditNote(cmd *cobra.Command, f *auditFlags) error {
 		}
 		rep.Entries = len(beside)
 		if len(beside) == 0 {
-			rep.Add(bundle.GateResult{Name: "note", Status: bundle.Fail, Findings: []reason.Finding{{Gate: "note", Code: reason.NoteMissing, Path: evidence.NotesRef,
-				Detail: "commit " + base.Commit + " has neither a note nor attestations", Hint: a.noteHint(cmd.Context(), source, commit)}}})
+			rep.Add(bundle.GateResult{Name: "note", Status: bundle.Fail,
+				Findings: []reason.Finding{{Gate: "note", Code: reason.NoteMissing, Path: evidence.NotesRef,
+					Detail: "commit " + base.Commit + " has neither a note nor attestations", Hint: a.noteHint(cmd.Context(), source, commit)}}})
 			return a.audited(cmd.OutOrStdout(), f, rep, nil)
 		}
 		for _, envelope := range beside {

@@ -119,7 +119,8 @@ func (a *app) rebuild(ctx context.Context, f *auditFlags, rep *bundle.Report, co
 		return nil
 	}
 	view := newProgress(os.Stderr)
-	out, err := harness.Reproduce(ctx, harness.Reproduction{Evidence: os.DirFS(content), Repo: f.repo, Home: a.home, Sandbox: driver, Repeat: 1, Log: io.Discard, Progress: view, Registries: a.registries()})
+	out, err := harness.Reproduce(ctx, harness.Reproduction{Evidence: os.DirFS(content), Repo: f.repo, Home: a.home, Sandbox: driver,
+		Repeat: 1, Log: io.Discard, Progress: view, Registries: a.registries()})
 	view.close()
 	if err != nil {
 		fault(err)
@@ -182,8 +183,8 @@ func conclusion(rep *bundle.Report, name string, again *harness.Reproduced) stri
 	return text + also + ". That the tests pass is proved by `remit reproduce " + name + " --repo CLONE`."
 }
 
-// signersOf are the keys that have signed what was audited: those that the auditor trusts,
-// and those whom nobody vouches for.
+// signersOf returns the keys that have signed what was audited: those that the auditor
+// trusts, and those that are unknown. Revoked keys are in neither list.
 func signersOf(gates ...bundle.GateResult) (trusted, unknown []attest.Vouched) {
 	for _, g := range gates {
 		for _, by := range g.Signers {
@@ -207,8 +208,8 @@ func signedBy(signers []attest.Vouched) string {
 	return strings.Join(parts, ", ")
 }
 
-// trustAdvice says what to type about a signature over the receipt that nobody vouches for.
-// Only of the key of this machine is it known whose it is.
+// trustAdvice returns the command to type about a signature over the receipt by an unknown
+// key. The owner of a key is known only for the key of this machine.
 func (a *app) trustAdvice(rep *bundle.Report, name string) string {
 	trusted, unknown := signersOf(rep.Gates...)
 	i := slices.IndexFunc(unknown, func(by attest.Vouched) bool { return slices.Contains(by.Files, evidence.ReceiptFile) })
@@ -220,7 +221,8 @@ func (a *app) trustAdvice(rep *bundle.Report, name string) string {
 		what = evidence.ReceiptFile
 	}
 	if key, err := a.home.Keys().Load(); err == nil && key.Public().Fingerprint() == unknown[i].Key {
-		return fmt.Sprintf(" %s is signed by the key of this machine: `remit keys trust %s --fingerprint %s %s` has audits here say so.", what, signerName(), unknown[i].Key, form.ShellWord(name))
+		return fmt.Sprintf(" %s is signed by the key of this machine: `remit keys trust %s --fingerprint %s %s` has audits here say so.",
+			what, signerName(), unknown[i].Key, form.ShellWord(name))
 	}
 	return fmt.Sprintf(" %s is signed by a key that you do not trust: ask its owner for the fingerprint of their key, then `remit keys trust NAME --fingerprint FINGERPRINT %s`.", what, form.ShellWord(name))
 }
@@ -233,12 +235,14 @@ func vouchers(rep *bundle.Report) string {
 	)
 	switch trusted, unknown := signersOf(rep.Gates...); {
 	case len(trusted)+len(unknown) == 0:
-		return "NOBODY VOUCHES FOR THIS COMMIT: it is not signed. " + advice
+		return "NO KEY VOUCHES FOR THIS COMMIT: it is not signed. " + advice
 	case len(unknown) == 0:
 		return "This says who vouches for this commit, but for its committer and signature, which anybody can set."
 	case len(trusted) == 0:
-		return "NOBODY WHOM YOU TRUST VOUCHES FOR THIS COMMIT: whoever has the key " + unknown[0].Key + " says all of this" + anybody + advice
+		return "NO KEY THAT YOU TRUST VOUCHES FOR THIS COMMIT: only the owner of the key " + unknown[0].Key +
+			" says all of this" + anybody + advice
 	default:
-		return "WHOM YOU TRUST VOUCHES FOR A PART OF THIS ONLY: it is " + signedBy(trusted) + ", and " + signedBy(unknown) + anybody + advice
+		return "A KEY THAT YOU TRUST VOUCHES FOR ONLY A PART OF THIS COMMIT: it is " + signedBy(trusted) + ", and " +
+			signedBy(unknown) + anybody + advice
 	}
 }

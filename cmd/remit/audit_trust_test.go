@@ -73,13 +73,13 @@ func TestWhoVouches(t *testing.T) {
 		{"only trusted", evidence.Trust{Signers: trusted}, files(mine, true), bundle.Pass, "alice+",
 			"and that it was signed by alice (RECEIPT.json, " + statements, "This says who vouches", ""},
 		{"only unknown", evidence.Trust{}, files(theirs, false), bundle.Skipped, unknown + "-",
-			"but not who made it", "NOBODY WHOM YOU TRUST VOUCHES FOR THIS COMMIT: whoever has the key " + unknown, " It is signed by a key that you do not trust"},
+			"but not who made it", "NO KEY THAT YOU TRUST VOUCHES FOR THIS COMMIT: only the owner of the key " + unknown, " It is signed by a key that you do not trust"},
 		{"both", evidence.Trust{Signers: trusted}, files(theirs, true), bundle.Skipped, unknown + "- alice+",
 			"and that a part of it was signed by alice (" + statements, "signed by alice (" + statements + "), and signed by the key " + unknown + " (RECEIPT.json)", " RECEIPT.json is signed by a key that you do not trust"},
 		{"statements alone", evidence.Trust{Signers: trusted}, files(nil, true), bundle.Skipped, "alice+",
 			"and that a part of it was signed by alice (" + statements, "This says who vouches", ""},
-		{"none", evidence.Trust{Signers: trusted}, files(nil, false), bundle.Skipped, "", "but not who made it", "NOBODY VOUCHES FOR THIS COMMIT: it is not signed", ""},
-		{"revoked", evidence.Trust{Signers: trusted, Revoked: revoked}, files(mine, true), bundle.Fail, "revoked", "", "NOBODY", ""},
+		{"none", evidence.Trust{Signers: trusted}, files(nil, false), bundle.Skipped, "", "but not who made it", "NO KEY VOUCHES FOR THIS COMMIT: it is not signed", ""},
+		{"revoked", evidence.Trust{Signers: trusted, Revoked: revoked}, files(mine, true), bundle.Fail, "revoked", "", "NO KEY", ""},
 	} {
 		found, skipped, why, by := tt.trust.State(t.Context(), tt.files)
 		gate := bundle.GateResult{Name: bundle.GateSignatures, Status: bundle.Pass, Reason: why, Findings: found, Signers: by}
@@ -107,7 +107,7 @@ func TestWhoVouches(t *testing.T) {
 		if got := conclusion(rep, "x", nil); !strings.Contains(got, tt.bundle) || tt.bundle == "" && got != "" {
 			t.Errorf("%s: of a bundle %q, want %q", tt.name, got, tt.bundle)
 		}
-		if got := vouchers(rep); !strings.Contains(got, tt.commit) || (len(found) > 0 || len(by) == 0) != strings.HasPrefix(got, "NOBODY VOUCHES") {
+		if got := vouchers(rep); !strings.Contains(got, tt.commit) || (len(found) > 0 || len(by) == 0) != strings.HasPrefix(got, "NO KEY VOUCHES") {
 			t.Errorf("%s: of a commit %q, want %q", tt.name, got, tt.commit)
 		}
 		a := &app{home: session.Home{Dir: t.TempDir()}}

@@ -168,6 +168,7 @@ to the receipts of one's jobs; with an administrator's token those of everybody.
 
 func printBridgeEvents(w io.Writer, list []api.BridgeEvent) error {
 	return printTable(w, "events", "RECORDED\tCLASS\tPROVIDER\tRUN\tSTATE\tRELAYS\tERROR", list, func(e api.BridgeEvent) string {
-		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%d\t%s", e.RecordedAt, e.Class, e.ProviderID, api.Value(e.RunID), e.State, len(e.Relays), plain(api.Value(e.Error)))
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%d\t%s", e.RecordedAt, e.Class, e.ProviderID, api.Value(e.RunID), e.State, len(e.Relays),
+			plain(api.Value(e.Error)))
 	})
 }

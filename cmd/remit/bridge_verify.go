@@ -62,7 +62,8 @@ nexus cannot be reached.`,
 			if err != nil {
 				return err
 			}
-			return a.showVerdict(cmd.OutOrStdout(), bridgeReport{Relay: relay, PubKey: check.PubKey, Nexus: nexus.url, Passed: verdict.Passed(), Verdict: verdict})
+			return a.showVerdict(cmd.OutOrStdout(), bridgeReport{Relay: relay, PubKey: check.PubKey, Nexus: nexus.url, Passed: verdict.Passed(),
+				Verdict: verdict})
 		},
 	}
 	flags := cmd.Flags()
@@ -162,7 +163,8 @@ func receiptsOf(ctx context.Context, c *api.Client, runID string) (list []record
 			return nil, err
 		}
 		for _, r := range page.Items {
-			list = append(list, record.Receipt{Type: r.ReceiptType, Payload: r.Payload, Principal: r.Principal, Key: r.IdempotencyKey, SHA256: r.ReceiptSha256})
+			list = append(list, record.Receipt{Type: r.ReceiptType, Payload: r.Payload, Principal: r.Principal, Key: r.IdempotencyKey,
+				SHA256: r.ReceiptSha256})
 		}
 		if cursor = page.NextCursor; cursor == nil {
 			return list, nil

@@ -37,7 +37,8 @@ func (f *packFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&f.out, "out", "", "the zip to write (needed; must not exist yet)")
 	fl.StringArrayVar(&f.checks, "checks", nil, "file of import checks: one shell command a line, # begins a comment (repeatable)")
 	fl.StringArrayVar(&f.run, "run", nil, "test command (repeatable)")
-	fl.StringArrayVar(&f.secrets, "allow-secret", nil, "pack this file, or what is below this DIR/, although it looks like a secret (repeatable)")
+	fl.StringArrayVar(&f.secrets, "allow-secret", nil,
+		"pack this file, or what is below this DIR/, although it looks like a secret (repeatable)")
 	fl.StringVar(&f.report, "report", "", "the PASS/FAIL report (default PASS.md, FAIL.md or BLOCKED.md beside the zip)")
 	fl.BoolVar(&f.strict, "strict", false, "block where the gates imports and tests are not made")
 	fl.StringArrayVar(&f.toolchains, "toolchain", nil, "further host directory, shown read-only with its bin on PATH (repeatable)")
@@ -232,7 +233,8 @@ func (f *packFlags) required(dir string) ([]string, error) {
 	}
 	text, err := readFlagFile(f.layout, maxTokenFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, usagef("--layout %s: there is no such file, and the layouts that are shipped are %s", f.layout, strings.Join(bundle.Layouts(), ", "))
+		return nil, usagef("--layout %s: there is no such file, and the layouts that are shipped are %s", f.layout,
+			strings.Join(bundle.Layouts(), ", "))
 	}
 	if err != nil {
 		return nil, err
@@ -255,7 +257,8 @@ func (a *app) packed(cmd *cobra.Command, f *packFlags, pack bundle.Pack, opt bun
 		return rep, err
 	})
 	if refused, ok := errors.AsType[*bundle.Refused](err); ok {
-		rep = &bundle.Report{Schema: bundle.ReportSchema, Path: filepath.Base(pack.Dir), Profile: bundle.ProfilePortable, Commands: []bundle.Command{}}
+		rep = &bundle.Report{Schema: bundle.ReportSchema, Path: filepath.Base(pack.Dir), Profile: bundle.ProfilePortable,
+			Commands: []bundle.Command{}}
 		rep.Add(bundle.GateResult{Name: bundle.GateWorkspace, Status: worst(refused.Findings), Findings: refused.Findings})
 	} else if err != nil && (rep == nil || rep.Status == bundle.Pass) {
 		return err
@@ -278,7 +281,8 @@ var errNotPassed = errors.New("the bundle does not pass its own audit")
 
 // place writes a bundle beside its name, has it audited, and gives it the name only
 // if it passes. It returns the digest of the zip.
-func (f *packFlags) place(cmd *cobra.Command, pack bundle.Pack, audit func(zip string) (*bundle.Report, error)) (made *bundle.Packed, digest string, err error) {
+func (f *packFlags) place(cmd *cobra.Command, pack bundle.Pack,
+	audit func(zip string) (*bundle.Report, error)) (made *bundle.Packed, digest string, err error) {
 	dir, err := os.MkdirTemp(filepath.Dir(f.out), ".remit-bundle-")
 	if err != nil {
 		return nil, "", fmt.Errorf("writing %s: %w", f.out, err)

@@ -67,14 +67,17 @@ func (p *checkPull) fetch(cmd *cobra.Command, f *checkFlags, source *workspace.S
 	head, base := refs.Names[pull.Ref(number)], refs.Names["refs/heads/"+asked.Base]
 	switch {
 	case head != asked.Head:
-		return nil, done, reason.Errorf(reason.ForgeConflict, "pull request %d is at %.12s, and its ref at %.12q: it moves", number, asked.Head, head).
+		return nil, done, reason.Errorf(reason.ForgeConflict, "pull request %d is at %.12s, and its ref at %.12q: it moves", number,
+			asked.Head, head).
 			WithHint("give the same command again")
 	case refs.Format != source.Format():
-		return nil, done, reason.Errorf(reason.ForgeConflict, "the forge names objects by %s, and the repository by %s", refs.Format, source.Format())
+		return nil, done, reason.Errorf(reason.ForgeConflict, "the forge names objects by %s, and the repository by %s",
+			refs.Format, source.Format())
 	}
 	if f.base == "" {
 		if f.base, err = source.Commit(cmd.Context(), base); err != nil || base == "" {
-			return nil, done, reason.Errorf(reason.BaseNotFound, "the repository lacks %.12q, where the branch %q is at the forge", base, asked.Base).
+			return nil, done, reason.Errorf(reason.BaseNotFound, "the repository lacks %.12q, where the branch %q is at the forge",
+				base, asked.Base).
 				WithHint("git fetch %s %s", plain(form.ShellWord(address.Git())), plain(form.ShellWord(asked.Base)))
 		}
 	}
@@ -95,7 +98,8 @@ func (p *checkPull) fetch(cmd *cobra.Command, f *checkFlags, source *workspace.S
 	return change, done, nil
 }
 
-func (p *checkPull) fetchPack(cmd *cobra.Command, f *checkFlags, source *workspace.Source, remote push.Remote, refs push.Refs, change *harness.Check) error {
+func (p *checkPull) fetchPack(cmd *cobra.Command, f *checkFlags, source *workspace.Source, remote push.Remote, refs push.Refs,
+	change *harness.Check) error {
 	base, err := source.Resolve(cmd.Context(), f.base)
 	if err != nil {
 		return err

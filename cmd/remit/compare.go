@@ -83,7 +83,8 @@ failed, 1 for a wrong command line or an internal error.`,
 	fl := cmd.Flags()
 	fl.StringSliceVar(&f.engines, "engines", nil, "what is compared, each NAME or NAME=PROVIDER/MODEL: "+strings.Join(engineNames(), ", "))
 	fl.StringArrayVar(&f.only, "for", nil, "a model flag for the lanes of one engine or provider only, as `NAME:FLAG=VALUE` (repeatable)")
-	fl.StringVar(&f.acpWire, "acp-wire", "", "what the agent of acp speaks to its model: "+strings.Join(acp.Wires(), ", ")+" (default: what is known of it)")
+	fl.StringVar(&f.acpWire, "acp-wire", "", "what the agent of acp speaks to its model: "+strings.Join(acp.Wires(), ", ")+
+		" (default: what is known of it)")
 	fl.IntVar(&f.parallel, "parallel", 0, "how many lanes run at the same time (default: what the machine has processors and memory for)")
 	fl.StringVar(&f.sort, "sort", orderGiven, "order of the lines: "+strings.Join(orders(), ", "))
 	complete(cmd, "engines", engineNames())
@@ -133,7 +134,8 @@ func (a *app) compareEngines(cmd *cobra.Command, f *compareFlags, args []string)
 	if err != nil {
 		return fmt.Errorf("digesting the contract: %w", err)
 	}
-	c := &comparison{Schema: comparisonSchema, TaskID: contract.TaskID, Title: contract.Title, ContractSHA256: digest, BaselineCommit: contract.Base}
+	c := &comparison{Schema: comparisonSchema, TaskID: contract.TaskID, Title: contract.Title, ContractSHA256: digest,
+		BaselineCommit: contract.Base}
 	if c.Parallel = max(1, min(f.parallel, able)); f.parallel == 0 {
 		c.Parallel = lanesHere(able, contract.Limits.MemoryMB)
 	}

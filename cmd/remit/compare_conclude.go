@@ -53,7 +53,8 @@ func (c *comparison) conclude(order string) {
 	c.Dimensions = dimensionsOf(c.Lanes)
 	for to, of := range map[*string]func(laneRow) string{
 		&c.TaskID: func(r laneRow) string { return r.taskID }, &c.Title: func(r laneRow) string { return r.title },
-		&c.ContractSHA256: func(r laneRow) string { return r.ContractSHA256 }, &c.BaselineCommit: func(r laneRow) string { return r.BaselineCommit },
+		&c.ContractSHA256: func(r laneRow) string { return r.ContractSHA256 },
+		&c.BaselineCommit: func(r laneRow) string { return r.BaselineCommit },
 	} {
 		if said := agreed(c.Lanes, of); len(said) > 0 {
 			*to = said[0]

@@ -93,7 +93,8 @@ func (f *compareFlags) unmixed(cmd *cobra.Command, asking []laneName) error {
 	for _, text := range f.only {
 		name, rest, _ := strings.Cut(text, ":")
 		if flag, _, _ := strings.Cut(rest, "="); slices.Contains(ofOneProvider, flag) && providersOf(asking, name) > 1 {
-			return usagef("--for %q: --%s is of one provider, and the lanes of %s ask several: say which with --for PROVIDER:%s", text, flag, name, flag)
+			return usagef("--for %q: --%s is of one provider, and the lanes of %s ask several: say which with --for PROVIDER:%s",
+				text, flag, name, flag)
 		}
 		if !slices.ContainsFunc(asking, func(n laneName) bool { return name == n.engine || name == n.provider }) {
 			return usagef("--for %q: no lane of the engine or provider %q asks a model", text, name)

@@ -33,7 +33,7 @@ type lane struct {
 	label   string
 	request harness.Request
 	refused error  // why it cannot run, nil if it can
-	settled string // what is told of settings of `remit agent setup` that it takes
+	settled string // the note about the settings of `remit agent setup` that it takes
 	// known is how much of the lane is known that is refused by it; KnownAll is a
 	// lane that is run.
 	known eligibility.Known
@@ -77,7 +77,8 @@ func labels(names []laneName) []string {
 
 // lanes prepares every lane before any is started. The error is a wrong command
 // line; what an engine lacks is a lane that is refused. ask makes the run of one.
-func (a *app) lanes(cmd *cobra.Command, f *compareFlags, args []string, ask func(own *runFlags, eng engine.Engine, name string) (harness.Request, error)) ([]*lane, error) {
+func (a *app) lanes(cmd *cobra.Command, f *compareFlags, args []string,
+	ask func(own *runFlags, eng engine.Engine, name string) (harness.Request, error)) ([]*lane, error) {
 	if len(f.engines) > maxLanes {
 		return nil, usagef("--engines names %d lanes: at most %d", len(f.engines), maxLanes)
 	}

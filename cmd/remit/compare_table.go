@@ -126,7 +126,8 @@ func printFigures(w io.Writer, rows []laneRow) error {
 	return printTable(w, "", "ENGINE\tVERSION\tFRESH TOKENS\tCACHED TOKENS\tOUT TOKENS\tENGINE TIME\tVERIFIER TIME", rows, func(r laneRow) string {
 		fresh, cached, out := "-", "-", "-"
 		if u := r.Usage; u != nil {
-			fresh, cached, out = atLeast(u.TokensKnown, fmt.Sprint(u.FreshTokens)), atLeast(u.TokensKnown, fmt.Sprint(u.CachedTokens)), atLeast(u.TokensKnown, fmt.Sprint(u.OutTokens))
+			fresh, cached, out = atLeast(u.TokensKnown, fmt.Sprint(u.FreshTokens)), atLeast(u.TokensKnown, fmt.Sprint(u.CachedTokens)),
+				atLeast(u.TokensKnown, fmt.Sprint(u.OutTokens))
 		}
 		return strings.Join([]string{plain(r.Lane), cmp.Or(plain(r.EngineVersion), "-"), fresh, cached, out, millis(r.EngineMS), millis(r.VerifierMS)}, "\t")
 	})

@@ -56,7 +56,8 @@ them on. Exit code 3 when a run would be blocked here.`,
 			}
 			var err error
 			if a.json {
-				err = printJSON(cmd.OutOrStdout(), map[string]any{"version": version, "commit": commit, "usable": !blocked, "checks": checks, "agents": agents})
+				err = printJSON(cmd.OutOrStdout(), map[string]any{"version": version, "commit": commit, "usable": !blocked, "checks": checks,
+					"agents": agents})
 			} else {
 				printCheckups(cmd.OutOrStdout(), checks)
 				printAgents(cmd.OutOrStdout(), agents)
@@ -101,7 +102,8 @@ func (a *app) examineSandbox(ctx context.Context) []checkup {
 	d := driver.Describe()
 	checks := []checkup{{"sandbox", fine, fmt.Sprintf("%s %s, workspace as %s", d.Driver, d.Version, d.Layer), ""}}
 	for _, what := range d.NotEnforced {
-		checks = append(checks, checkup{"sandbox limit", limited, what, "the report of every run says so; root can enforce cpu, memory and pids, and a user whose control groups are delegated with them"})
+		checks = append(checks, checkup{"sandbox limit", limited, what,
+			"the report of every run says so; root can enforce cpu, memory and pids, and a user whose control groups are delegated with them"})
 	}
 	return checks
 }
@@ -111,7 +113,8 @@ func (a *app) examineHome() checkup {
 		return checkup{"sessions", missing, err.Error(), "set REMIT_HOME to a directory that you can write"}
 	}
 	if err := unix.Access(a.home.Dir, unix.W_OK|unix.X_OK); err != nil { // it is there, and may be read-only
-		return checkup{"sessions", missing, fmt.Sprintf("%s cannot be written: %v", a.home.Dir, err), "set REMIT_HOME to a directory that you can write"}
+		return checkup{"sessions", missing, fmt.Sprintf("%s cannot be written: %v", a.home.Dir, err),
+			"set REMIT_HOME to a directory that you can write"}
 	}
 	var st unix.Statfs_t
 	if err := unix.Statfs(a.home.Dir, &st); err != nil {

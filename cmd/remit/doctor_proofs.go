@@ -26,13 +26,15 @@ func (a *app) examineProofs() []checkup {
 			s, err = prove.Standing(a.home.Dir, key, time.Now())
 		}
 		if err != nil {
-			checks = append(checks, checkup{proofsCheckup, missing, fmt.Sprintf("the proofs of engine %s cannot be read: %v", name, err), adviceOn(err)})
+			checks = append(checks, checkup{proofsCheckup, missing,
+				fmt.Sprintf("the proofs of engine %s cannot be read: %v", name, err), adviceOn(err)})
 			continue
 		}
 		checks = append(checks, proofsOf(key, s)...)
 	}
 	if len(checks) == 0 {
-		checks = append(checks, checkup{proofsCheckup, fine, fmt.Sprintf("the engines that are built in are proven through stage %d", copyStage()), ""})
+		checks = append(checks, checkup{proofsCheckup, fine,
+			fmt.Sprintf("the engines that are built in are proven through stage %d", copyStage()), ""})
 	}
 	return checks
 }

@@ -35,7 +35,8 @@ func earlierChange(home session.Home, name string) (*earlier, error) {
 			WithHint("`remit resume %s` brings it to its end first", s.ID)
 	}
 	if info, err := os.Stat(e.patch); err != nil || info.Size() == 0 {
-		return nil, reason.Errorf(reason.NoDiff, "session %s has no change that could be taken", s.ID).WithHint("start the task again with an engine")
+		return nil, reason.Errorf(reason.NoDiff, "session %s has no change that could be taken", s.ID).
+			WithHint("start the task again with an engine")
 	}
 	if e.local, err = home.LoadLocal(s.ID); err != nil {
 		return nil, err
@@ -51,7 +52,8 @@ func earlierChange(home session.Home, name string) (*earlier, error) {
 		return nil, err
 	}
 	if canon.Digest(e.local.Contract) != e.opened.ContractSHA256 { // it lies beside the session, where no audit looks
-		return nil, reason.Errorf(reason.ContractUnreadable, "what this machine keeps as the contract of session %s is another one than it ran under", s.ID).
+		return nil, reason.Errorf(reason.ContractUnreadable,
+			"what this machine keeps as the contract of session %s is another one than it ran under", s.ID).
 			WithHint("start its task again, from its own file")
 	}
 	e.contract.Dir = e.local.TaskDir

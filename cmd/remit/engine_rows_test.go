@@ -82,7 +82,8 @@ func looksWithGit(d *drive) []object {
 	return []object{does(d.agent.shell("echo more >>" + wrongFile + "; git status --short; git diff; git checkout -q " + wrongFile))}
 }
 
-// sawItsDiff: the agent has a repository to look at, and told its model what it saw.
+// sawItsDiff checks that the agent has a repository to look at, and sent its model what
+// it saw.
 func sawItsDiff(d *drive) {
 	if all := strings.Join(d.bodies(), ""); !strings.Contains(all, " M "+wrongFile) || !strings.Contains(all, `\n+more`) {
 		d.Errorf("neither git status nor git diff came to the model: %.3000q", all[max(0, len(all)-3000):])

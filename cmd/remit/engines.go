@@ -184,15 +184,16 @@ func agentOf(d task.Agent) (provider.Agent, *reason.Error) {
 	case d.Engine == acp.Name && len(command) == 0:
 		return provider.Agent{}, wrong("command", "the engine acp needs the command of its agent, such as [codex-acp]")
 	case d.Engine == acp.Name && d.Wire == "" && !slices.Contains(acp.Known(), filepath.Base(command[0])):
-		return provider.Agent{}, wrong("wire", "what does %s speak to its model? one of %s", filepath.Base(command[0]), strings.Join(acp.Wires(), ", "))
+		return provider.Agent{}, wrong("wire", "what does %s speak to its model? one of %s", filepath.Base(command[0]),
+			strings.Join(acp.Wires(), ", "))
 	case d.Engine == acp.Name && d.Wire != "" && !slices.Contains(acp.Wires(), d.Wire):
 		return provider.Agent{}, wrong("wire", "%q: one of %s", d.Wire, strings.Join(acp.Wires(), ", "))
 	case d.Engine != acp.Name && (len(command) > 0 || d.Wire != ""):
 		return provider.Agent{}, wrong("command", "engine %s takes no command and no wire", d.Engine)
 	}
 	agent := provider.Agent{
-		Bin: bin, Prices: route.Prices(d.Prices), MaxMicroUSD: d.MaxMicroUSD, File: d.File, Lines: map[string]int{"": d.Line}, Models: map[string]route.Model{},
-		Engine: func() (engine.Engine, error) { return engineNamed(d.Engine, bin) },
+		Bin: bin, Prices: route.Prices(d.Prices), MaxMicroUSD: d.MaxMicroUSD, File: d.File, Lines: map[string]int{"": d.Line},
+		Models: map[string]route.Model{}, Engine: func() (engine.Engine, error) { return engineNamed(d.Engine, bin) },
 	}
 	if d.Engine == acp.Name {
 		agent.Engine = func() (engine.Engine, error) { return acpNamed(command, bin, d.Wire) }

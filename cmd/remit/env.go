@@ -30,7 +30,8 @@ make it beforehand, show it, check it, and move it to a machine without a networ
 
 docs/environments.md says how layers are made, and what is refused.`,
 	}
-	cmd.AddCommand(a.envBuildCommand(), a.envListCommand(), a.envShowCommand(), a.envCheckCommand(), a.envGCCommand(), a.envExportCommand(), a.envImportCommand(), a.envImageCommand())
+	cmd.AddCommand(a.envBuildCommand(), a.envListCommand(), a.envShowCommand(), a.envCheckCommand(), a.envGCCommand(),
+		a.envExportCommand(), a.envImportCommand(), a.envImageCommand())
 	return cmd
 }
 
@@ -88,8 +89,8 @@ registry that the client of this machine is configured for (npm config get regis
 
 func printLayers(w io.Writer, layers []evidence.EnvironmentLayer) {
 	for _, l := range layers {
-		fmt.Fprintf(w, "layer     %s  %s of %s, %d package(s), at %s\n          content %s\n", depend.Short(l.Key), plain(l.Ecosystem), plain(l.Dir), l.Packages,
-			plain(strings.Join(l.Paths, ", ")), l.ContentSHA256)
+		fmt.Fprintf(w, "layer     %s  %s of %s, %d package(s), at %s\n          content %s\n", depend.Short(l.Key), plain(l.Ecosystem),
+			plain(l.Dir), l.Packages, plain(strings.Join(l.Paths, ", ")), l.ContentSHA256)
 	}
 }
 
@@ -129,7 +130,8 @@ func (a *app) envListCommand() *cobra.Command {
 					continue
 				}
 				layers = append(layers, listedLayer{Key: key, Ecosystem: l.Recipe.Ecosystem, Dir: l.Recipe.Dir, Paths: l.Recipe.Paths, ContentSHA256: l.ContentSHA256,
-					Packages: len(l.Deliveries), Bytes: l.Bytes, MadeAt: l.MadeAt, UsedAt: store.LastUsed(key).UTC().Format(time.RFC3339), Imported: l.Imported})
+					Packages: len(l.Deliveries), Bytes: l.Bytes, MadeAt: l.MadeAt, UsedAt: store.LastUsed(key).UTC().Format(time.RFC3339),
+					Imported: l.Imported})
 				l.Release()
 			}
 			if a.json {
@@ -146,7 +148,8 @@ func (a *app) envListCommand() *cobra.Command {
 				if l.Imported {
 					note = "imported"
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\n", depend.Short(l.Key), plain(l.Ecosystem), plain(l.Dir), l.Packages, l.Bytes>>20, l.UsedAt, note)
+				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\n", depend.Short(l.Key), plain(l.Ecosystem), plain(l.Dir), l.Packages,
+					l.Bytes>>20, l.UsedAt, note)
 			}
 			return w.Flush()
 		},

@@ -146,7 +146,8 @@ func (a *app) imageListCommand() *cobra.Command {
 			fmt.Fprintln(w, "DIGEST\tPLATFORM\tLAYERS\tMB\tPULLED\tUSED\tAS")
 			for _, img := range list {
 				fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\t%s\t%s\n", img.Digest, plain(img.Platform), len(img.Layers), img.Bytes()>>20,
-					img.PulledAt.Format("2006-01-02 15:04"), store.LastUsed(img).UTC().Format("2006-01-02 15:04"), plain(strings.Join(img.References, ", ")))
+					img.PulledAt.Format("2006-01-02 15:04"), store.LastUsed(img).UTC().Format("2006-01-02 15:04"),
+					plain(strings.Join(img.References, ", ")))
 			}
 			return w.Flush()
 		},

@@ -75,7 +75,8 @@ the next run that needs it.`,
 
 func (a *app) envExportCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "export KEY FILE", Short: "Write a layer into one file, for a machine without a network", Args: cobra.ExactArgs(2), ValidArgsFunction: a.layerArgs,
+		Use: "export KEY FILE", Short: "Write a layer into one file, for a machine without a network", Args: cobra.ExactArgs(2),
+		ValidArgsFunction: a.layerArgs,
 		Long: `Export writes the layer with its manifest into a zstd-compressed tar. The same layer
 gives the same bytes. The file holds the packages, and nothing of this machine.`,
 		Example: "  remit env export 3f2a layer.tar.zst",
@@ -140,7 +141,8 @@ the layer is marked as imported, here and in the evidence of each run that uses 
 			if a.json {
 				return printJSON(cmd.OutOrStdout(), l.Manifest)
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "layer %s: %s of %s, %d package(s)\n", depend.Short(l.Key), plain(l.Recipe.Ecosystem), plain(l.Recipe.Dir), len(l.Deliveries))
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "layer %s: %s of %s, %d package(s)\n", depend.Short(l.Key), plain(l.Recipe.Ecosystem),
+				plain(l.Recipe.Dir), len(l.Deliveries))
 			return err
 		},
 	}

@@ -38,7 +38,8 @@ func interrupted(ctx context.Context, err error) error {
 	if errors.As(err, &coded) && (coded.Code == reason.Cancelled || coded.Code == reason.Interrupted) {
 		return err
 	}
-	return reason.Errorf(reason.Cancelled, "stopped before it was done: %w", cause).WithHint("type the command again; a cache that it was filling goes on from where it was")
+	return reason.Errorf(reason.Cancelled, "stopped before it was done: %w", cause).
+		WithHint("type the command again; a cache that it was filling goes on from where it was")
 }
 
 // refusedByDisk gives an error of a file, which has no reason yet, one of its

@@ -34,7 +34,8 @@ type exportFlags struct {
 }
 
 // exportTargets are the values of --to.
-var exportTargets = []string{"zip", "dir", "patch", "branch", "junit", "sarif", "otlp", "atif", "swebench", "attestation", "note", "attestations", string(pull.GitHub), string(pull.Gitea), "nip34"}
+var exportTargets = []string{"zip", "dir", "patch", "branch", "junit", "sarif", "otlp", "atif", "swebench", "attestation", "note",
+	"attestations", string(pull.GitHub), string(pull.Gitea), "nip34"}
 
 func (a *app) exportCommand() *cobra.Command {
 	f := new(exportFlags)
@@ -153,7 +154,8 @@ func (a *app) export(cmd *cobra.Command, f *exportFlags, s session.Session) erro
 				return err
 			}
 			prediction := newFile(filepath.Join(dir, "predictions.jsonl"), func(w io.Writer) error { return forge.SWEBenchPrediction(w, s.Dir) })
-			return errors.Join(prediction, newFile(filepath.Join(dir, "report.json"), func(w io.Writer) error { return forge.SWEBenchReport(w, s.Dir) }))
+			return errors.Join(prediction, newFile(filepath.Join(dir, "report.json"),
+				func(w io.Writer) error { return forge.SWEBenchReport(w, s.Dir) }))
 		})
 	case "attestation":
 		return a.exportAttestation(cmd, f, s)
@@ -198,7 +200,8 @@ func sayUntracked(w io.Writer, name string) {
 	}
 	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
 		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
-			fmt.Fprintf(w, "note: %s lies in the repository %s, where git does not track it; another --out keeps it out of there\n", plain(name), plain(dir))
+			fmt.Fprintf(w, "note: %s lies in the repository %s, where git does not track it; another --out keeps it out of there\n",
+				plain(name), plain(dir))
 			return
 		}
 		if dir == filepath.Dir(dir) {
@@ -336,9 +339,11 @@ func (a *app) forgeTold(cmd *cobra.Command, f *exportFlags, s session.Session) (
 				return err
 			}
 			if reason.CodeOf(err) == reason.OutcomeGiven {
-				return reason.Errorf(reason.OutcomeGiven, "%w", err).WithHint("`remit resume %s` takes over the outcome that the authority has; what is exported stays as it is", s.ID)
+				return reason.Errorf(reason.OutcomeGiven, "%w", err).
+					WithHint("`remit resume %s` takes over the outcome that the authority has; what is exported stays as it is", s.ID)
 			}
-			return reason.Errorf(reason.CodeOf(err), "%w", err).WithHint("give the same command again when it can be reached: what is exported stays as it is")
+			return reason.Errorf(reason.CodeOf(err), "%w", err).
+				WithHint("give the same command again when it can be reached: what is exported stays as it is")
 		}
 		return nil
 	}, nil
@@ -352,7 +357,8 @@ func sameOutcome(ctx context.Context, authority session.Authority, run, id strin
 		return err
 	}
 	if rep.OperatorOutcome != evidence.Pending {
-		return given.Stands(run).WithHint("nothing is exported; this copy was %s, but the authority's outcome counts for the run", rep.OperatorOutcome)
+		return given.Stands(run).WithHint("nothing is exported; this copy was %s, but the authority's outcome counts for the run",
+			rep.OperatorOutcome)
 	}
 	return given.Stands(run).WithHint("nothing is exported; `remit resume %s` takes that outcome over into this copy, then give the same command again", id)
 }

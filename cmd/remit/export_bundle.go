@@ -44,7 +44,8 @@ func exportable(s session.Session, to string, rep *evidence.Report) error {
 func (h *homeSessions) Export(ctx context.Context, id, to string, w io.Writer) error {
 	write, ok := bundleExports[to]
 	if !ok {
-		return reason.Errorf(reason.NotFound, "%.40q is no form that follows from a bundle alone", to).WithHint("`remit export %s --to %s` may know it", id, to)
+		return reason.Errorf(reason.NotFound, "%.40q is no form that follows from a bundle alone", to).
+			WithHint("`remit export %s --to %s` may know it", id, to)
 	}
 	h.mu.Lock()
 	s, _, err := h.find(id)

@@ -126,11 +126,13 @@ func (a *app) exportPull(cmd *cobra.Command, f *exportFlags, s session.Session, 
 		return err
 	}
 	if state != pull.Closed {
-		if err := tell(exportKey(out.Commit, branch), record.ForgeUpdated, record.Export{Branch: branch, Commit: out.Commit, PRRef: out.URL}); err != nil {
+		if err := tell(exportKey(out.Commit, branch), record.ForgeUpdated,
+			record.Export{Branch: branch, Commit: out.Commit, PRRef: out.URL}); err != nil {
 			return err
 		}
 	}
-	// Last, since what was told is in it. Of a rejected change the reviewers get it, too.
+	// The bundle goes last, because it records the messages that were sent before. The
+	// reviewers of a rejected change get it, too.
 	if out.BundleRef != "" && out.Number > 0 {
 		wrapped, err := request.Bundle(cmd.Context(), func(w io.Writer) error { return bundle.WriteZip(w, s.Dir) })
 		if err == nil {
@@ -168,7 +170,8 @@ func mayExport(ctx context.Context, source *workspace.Source, actions []string) 
 
 // push sends a commit and lets a ref name it. moves says whether it may name another
 // one before.
-func (out *pulled) push(ctx context.Context, client *pull.Client, request *forge.Request, ref, commit string, moves func(there string) (bool, error)) error {
+func (out *pulled) push(ctx context.Context, client *pull.Client, request *forge.Request, ref, commit string,
+	moves func(there string) (bool, error)) error {
 	remote := remoteOf(client)
 	var sent bool
 	err := client.Again(ctx, func() error {
@@ -201,7 +204,8 @@ func (out *pulled) push(ctx context.Context, client *pull.Client, request *forge
 }
 
 // pullOf writes what the pull request says.
-func pullOf(ctx context.Context, client *pull.Client, source *workspace.Source, request *forge.Request, s session.Session, rep *evidence.Report, out pulled) (pull.Export, error) {
+func pullOf(ctx context.Context, client *pull.Client, source *workspace.Source, request *forge.Request, s session.Session,
+	rep *evidence.Report, out pulled) (pull.Export, error) {
 	summary, err := s.Read(evidence.SummaryFile)
 	if err != nil {
 		return pull.Export{}, fmt.Errorf("reading the summary: %w", err)
@@ -221,7 +225,8 @@ func aboutIssue(ctx context.Context, address pull.Address, source *workspace.Sou
 		} `json:"issue"`
 	}
 	text, err := s.Read(evidence.ContractFile)
-	if err != nil || json.Unmarshal(text, &contract) != nil || contract.Issue == nil || contract.Issue.URL != address.Issue(contract.Issue.Number) {
+	if err != nil || json.Unmarshal(text, &contract) != nil || contract.Issue == nil ||
+		contract.Issue.URL != address.Issue(contract.Issue.Number) {
 		return ""
 	}
 	word := "For"
@@ -261,7 +266,8 @@ func (a *app) replaces(ctx context.Context, found *pull.Found, there, repo strin
 // branchOfChain is the branch of a session that this one follows up, where it is at the
 // forge as that session left it, or has this change already: the same pull request goes
 // on. Without one it is that of the session itself.
-func (a *app) branchOfChain(ctx context.Context, client *pull.Client, rep *evidence.Report, repo, commit string, state pull.State) (string, error) {
+func (a *app) branchOfChain(ctx context.Context, client *pull.Client, rep *evidence.Report, repo, commit string,
+	state pull.State) (string, error) {
 	own := "remit/" + rep.SessionID
 	var refs push.Refs
 	err := client.Again(ctx, func() (err error) {

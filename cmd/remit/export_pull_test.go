@@ -105,7 +105,7 @@ func TestPullRequest(t *testing.T) {
 				t.Errorf("a second export changes %+v", again)
 			}
 			reviewed(t, bare, h.Pulls[0].Body, server.URL, "")
-			// A branch that somebody else has moved stays theirs.
+			// A branch that another person has moved stays as they left it.
 			tip := gitIn(t, bare, "rev-parse", "HEAD")
 			gitIn(t, bare, "update-ref", "refs/heads/"+first.Branch, tip)
 			if _, text := exports(3); !strings.Contains(text, string(reason.ForgeConflict)) || gitIn(t, bare, "rev-parse", "refs/heads/"+first.Branch) != tip {

@@ -30,7 +30,8 @@ func (a *app) signer(ctx context.Context, s session.Session, wanted bool) (forge
 		if kept, ok := local.Signed[commit]; ok {
 			id, err := d.WriteCommit(ctx, []byte(kept.Text))
 			if err == nil && id != kept.ID {
-				err = reason.Errorf(reason.SigningRefused, "the signed commit of session %s that was kept is damaged", s.ID).WithHint("--no-sign exports it without your signature")
+				err = reason.Errorf(reason.SigningRefused, "the signed commit of session %s that was kept is damaged", s.ID).
+					WithHint("--no-sign exports it without your signature")
 			}
 			return id, err
 		}

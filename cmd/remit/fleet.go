@@ -22,7 +22,8 @@ type fleetFlags struct {
 func (f *fleetFlags) add(cmd *cobra.Command, group *providerFlags) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.nexus.url, "nexus", "", "URL of the nexus (default $"+envNexus+", else "+defaultNexus+")")
-	fl.StringVar(&f.nexus.tokenFile, "token-file", "", "file that holds the owner's token, - is stdin (default $"+envToken+", else the file $"+envTFile+")")
+	fl.StringVar(&f.nexus.tokenFile, "token-file", "",
+		"file that holds the owner's token, - is stdin (default $"+envToken+", else the file $"+envTFile+")")
 	fl.StringVar(&f.owner, "owner", "", "whose provider a name is, with an administrator's token (default the token's owner)")
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 		f.of(group)
@@ -37,7 +38,8 @@ func (f *fleetFlags) of(group *providerFlags) {
 
 // command makes a command about one provider, by its id or its name, which act
 // does something to. It shows the provider as it is then.
-func (f *fleetFlags) command(a *app, cmd *cobra.Command, group *providerFlags, act func(cmd *cobra.Command, c *api.Client, id string) (api.Provider, error)) *cobra.Command {
+func (f *fleetFlags) command(a *app, cmd *cobra.Command, group *providerFlags,
+	act func(cmd *cobra.Command, c *api.Client, id string) (api.Provider, error)) *cobra.Command {
 	cmd.Args = cobra.ExactArgs(1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, id, err := f.find(cmd, group, args[0], false)
@@ -88,8 +90,8 @@ work, whether it was heard of lately, and the strikes that count against it. Wit
 
 func printProviders(w io.Writer, list []api.Provider) error {
 	return printTable(w, "providers", "PROVIDER\tNAME\tOWNER\tMODE\tSTATUS\tPRESENCE\tSTRIKES\tMSATS\tRUNS", list, func(p api.Provider) string {
-		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s", p.ProviderID, plain(p.Name), plain(p.Owner), modeOf(p), plain(p.Status), plain(p.Liveness),
-			p.Strikes.Failures+p.Strikes.Violations, p.PriceMsats, plain(strings.Join(p.Capabilities, " ")))
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s", p.ProviderID, plain(p.Name), plain(p.Owner), modeOf(p), plain(p.Status),
+			plain(p.Liveness), p.Strikes.Failures+p.Strikes.Violations, p.PriceMsats, plain(strings.Join(p.Capabilities, " ")))
 	})
 }
 

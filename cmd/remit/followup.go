@@ -127,7 +127,8 @@ func (f *runFlags) sameEngine(e *earlier, args []string) error {
 	default:
 		f.engine = before
 	}
-	if f.engine == before && e.opened.Model != nil && e.opened.ModelProvider != nil && f.model.model == "" && (f.model.provider == "" || f.model.provider == *e.opened.ModelProvider) {
+	if f.engine == before && e.opened.Model != nil && e.opened.ModelProvider != nil && f.model.model == "" &&
+		(f.model.provider == "" || f.model.provider == *e.opened.ModelProvider) {
 		f.model.ofSession = !f.model.given()
 		f.model.provider, f.model.model = *e.opened.ModelProvider, *e.opened.Model
 	}
@@ -143,11 +144,13 @@ func (e *earlier) parent(ctx context.Context) (*harness.Parent, error) {
 		if e.Report.FailureReason != nil {
 			why = *e.Report.FailureReason
 		}
-		return nil, reason.Errorf(reason.SessionNotContinuable, "session %s is %s (%s): only a run that passed or failed can be continued", e.ID, s, why).
+		return nil, reason.Errorf(reason.SessionNotContinuable,
+			"session %s is %s (%s): only a run that passed or failed can be continued", e.ID, s, why).
 			WithHint("start its task again; `remit run --patch-of %s` judges a good change behind a broken end", e.ID)
 	}
 	if slices.ContainsFunc(e.Report.Blockers, func(b evidence.Blocker) bool { return b.Code == reason.SecretLeak }) {
-		return nil, reason.Errorf(reason.SessionNotContinuable, "session %s had a secret in its evidence, which was taken out: its patch is not the change that was made", e.ID).
+		return nil, reason.Errorf(reason.SessionNotContinuable,
+			"session %s had a secret in its evidence, which was taken out: its patch is not the change that was made", e.ID).
 			WithHint("start its task again, without the secret in reach of the engine")
 	}
 	rep, err := bundle.Audit(ctx, e.Dir, audit.Options())
@@ -162,7 +165,8 @@ func (e *earlier) parent(ctx context.Context) (*harness.Parent, error) {
 				break
 			}
 		}
-		return nil, reason.Errorf(reason.SessionNotContinuable, "session %s does not pass its audit, so nothing is continued from it: %s", e.ID, why).
+		return nil, reason.Errorf(reason.SessionNotContinuable,
+			"session %s does not pass its audit, so nothing is continued from it: %s", e.ID, why).
 			WithHint("see all findings with `remit audit %s`", e.ID)
 	}
 	raw, err := evidence.VerdictReceipt(e.Log.Entries)
@@ -174,7 +178,8 @@ func (e *earlier) parent(ctx context.Context) (*harness.Parent, error) {
 		return nil, err
 	}
 	if receipt.PatchSHA256 == nil || receipt.HeadTree == nil || receipt.BaselineCommit == "" {
-		return nil, reason.Errorf(reason.NoDiff, "session %s has no change that could be continued", e.ID).WithHint("start the task again with an engine")
+		return nil, reason.Errorf(reason.NoDiff, "session %s has no change that could be continued", e.ID).
+			WithHint("start the task again with an engine")
 	}
 	return &harness.Parent{Facts: *evidence.ParentOf(&receipt, canon.Digest(raw), e.Report.Usage), Patch: e.patch}, nil
 }

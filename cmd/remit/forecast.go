@@ -99,7 +99,8 @@ func printExpected(w io.Writer, f *session.Forecast, rep *evidence.Report) {
 	if u := rep.Usage; u.CostKnown != nil && *u.CostKnown {
 		cost = &u.CostMicroUSD
 	}
-	fmt.Fprintf(w, "  forecast  this run: %s; %s\n", figures(ranFor(rep).Milliseconds(), rep.Usage.Tokens, f.Tokens != nil, cost), plain(forecastText(f)))
+	fmt.Fprintf(w, "  forecast  this run: %s; %s\n", figures(ranFor(rep).Milliseconds(), rep.Usage.Tokens, f.Tokens != nil, cost),
+		plain(forecastText(f)))
 }
 
 // ranFor is how long a run took to its verdict.

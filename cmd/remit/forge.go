@@ -45,7 +45,8 @@ func (p *forgeFlags) addKind(cmd *cobra.Command) {
 func (p *forgeFlags) repository(source *workspace.Source) (pull.Address, error) {
 	text := cmp.Or(p.forge, source.Remote("origin"))
 	if text == "" {
-		return pull.Address{}, reason.Errorf(reason.ForgeUnknown, "the repository has no remote named origin").WithHint("give --forge https://HOST/OWNER/NAME")
+		return pull.Address{}, reason.Errorf(reason.ForgeUnknown, "the repository has no remote named origin").
+			WithHint("give --forge https://HOST/OWNER/NAME")
 	}
 	address, err := pull.ParseAddress(cmp.Or(pull.Kind(p.kind), pull.GitHub), text)
 	if err == nil && p.forge == "" && !address.Public() {
@@ -94,7 +95,8 @@ func (p *forgeFlags) token(stdin io.Reader, address pull.Address) (string, error
 			return token, nil
 		}
 	}
-	return "", reason.Errorf(reason.ForgeUnknown, "no token for %s", address.Web).WithHint("give --forge-token-file FILE or --forge-token-env NAME")
+	return "", reason.Errorf(reason.ForgeUnknown, "no token for %s", address.Web).
+		WithHint("give --forge-token-file FILE or --forge-token-env NAME")
 }
 
 // credentials are what evidence is searched for beside the environment. A token that

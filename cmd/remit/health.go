@@ -191,7 +191,8 @@ func (h *healthCheck) matrix(name string) {
 	if m := r.Matrix; m != nil {
 		h.Looked(health.Matrix, 1)
 		if m.Current && (m.Status != evidence.StatusPass || m.Held != m.Total) {
-			h.Add(health.Matrix, reason.RefreshFailed, m.Path, fmt.Sprintf("the failure matrix of this build is %s: %d of %d rows hold", m.Status, m.Held, m.Total),
+			h.Add(health.Matrix, reason.RefreshFailed, m.Path,
+				fmt.Sprintf("the failure matrix of this build is %s: %d of %d rows hold", m.Status, m.Held, m.Total),
 				"run `remit ladder matrix --engine "+name+"` and read which row does not hold")
 		}
 	}
@@ -208,7 +209,8 @@ func (h *healthCheck) proofs(ctx context.Context, name string) {
 		if err := prove.Audit(ctx, s); err != nil {
 			h.fault(health.Proofs, s.Path, err, reason.ProofInvalid)
 		} else if s.Proof.Expired(time.Now()) {
-			h.Add(health.Proofs, reason.ReviewOverdue, s.Path, "the review of the proof was due at "+s.Proof.ReviewBy, "prove the stage again: `"+ladder.ProveCommand(s.Proof.Key, s.Stage)+"`")
+			h.Add(health.Proofs, reason.ReviewOverdue, s.Path, "the review of the proof was due at "+s.Proof.ReviewBy,
+				"prove the stage again: `"+ladder.ProveCommand(s.Proof.Key, s.Stage)+"`")
 		}
 	}
 }
@@ -274,7 +276,8 @@ func (h *healthCheck) audited(ctx context.Context, s session.Session, rep *evide
 		return
 	}
 	if rep.SessionID != s.ID {
-		h.Add(health.Sessions, reason.SessionNotFound, s.ID, "it is session "+rep.SessionID+" under another name", "give its directory that name again")
+		h.Add(health.Sessions, reason.SessionNotFound, s.ID, "it is session "+rep.SessionID+" under another name",
+			"give its directory that name again")
 	}
 	for _, g := range found.Gates {
 		for _, f := range g.Findings {

@@ -142,7 +142,8 @@ func (f *initFlags) open(ctx context.Context, home session.Home, source *workspa
 	if err != nil {
 		return nil, nil, errors.Join(err, base.Close())
 	}
-	view.Step("repository.look", "completed", fmt.Sprintf("%d project(s), %d test command(s)", len(out.Facts.Projects), len(out.Facts.Commands)))
+	view.Step("repository.look", "completed", fmt.Sprintf("%d project(s), %d test command(s)", len(out.Facts.Projects),
+		len(out.Facts.Commands)))
 	return base, out, nil
 }
 
@@ -207,7 +208,8 @@ func (a *app) tryInit(cmd *cobra.Command, f *initFlags, base *harness.Base, out 
 	}
 	view := newProgress(os.Stderr)
 	view.Step("base.try", "started", "")
-	out.Tried, err = base.Try(cmd.Context(), harness.Trial{Sandbox: driver, Contract: contract, Environment: policy.Surroundings(), Registries: a.registries(), Progress: view})
+	out.Tried, err = base.Try(cmd.Context(), harness.Trial{Sandbox: driver, Contract: contract, Environment: policy.Surroundings(),
+		Registries: a.registries(), Progress: view})
 	if err == nil {
 		view.Step("base.try", out.Tried.Status, "")
 	}

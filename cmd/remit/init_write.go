@@ -112,7 +112,8 @@ func keepPolicy(root *os.Root, old string) (string, error) {
 			return name, nil
 		}
 	}
-	return "", reason.Errorf(reason.OutputExists, "%d old versions of %s lie beside it", maxBackups, task.PolicyFile).WithHint("remove some of them")
+	return "", reason.Errorf(reason.OutputExists, "%d old versions of %s lie beside it", maxBackups, task.PolicyFile).
+		WithHint("remove some of them")
 }
 
 // replacePolicy writes the file beside its place and renames it: a reader sees the

@@ -68,7 +68,8 @@ issue at once. A claim counts for 12 hours, and a run that ends gives it back.`,
 
 func printIssues(w io.Writer, list []pull.Issue) error {
 	return printTable(w, "open issues", "ISSUE\tTITLE\tLABELS\tASSIGNEES", list, func(i pull.Issue) string {
-		return fmt.Sprintf("#%d\t%s\t%s\t%s", i.Number, clipped(plain(i.Title), 80), plain(strings.Join(i.Labels, ", ")), plain(strings.Join(i.Assignees, ", ")))
+		return fmt.Sprintf("#%d\t%s\t%s\t%s", i.Number, clipped(plain(i.Title), 80), plain(strings.Join(i.Labels, ", ")),
+			plain(strings.Join(i.Assignees, ", ")))
 	})
 }
 

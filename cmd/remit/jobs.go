@@ -244,7 +244,8 @@ func settledCode(s api.Settlement) error {
 }
 
 func printSettlement(w io.Writer, s api.Settlement, j api.Job) error {
-	fmt.Fprintf(w, "Job %s of provider %s: %s, exit code %d; %d msats %s.\n", s.JobID, s.ProviderID, plain(s.Outcome), s.ExitCode, s.AmountMsats, s.SettlementStatus)
+	fmt.Fprintf(w, "Job %s of provider %s: %s, exit code %d; %d msats %s.\n", s.JobID, s.ProviderID, plain(s.Outcome), s.ExitCode,
+		s.AmountMsats, s.SettlementStatus)
 	if why := plain(api.Value(s.Reason)); why != "" {
 		fmt.Fprintf(w, "Reason: %s\n", why)
 	}

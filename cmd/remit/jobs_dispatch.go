@@ -175,7 +175,8 @@ func (f *dispatchFlags) request(cmd *cobra.Command) (json.RawMessage, error) {
 	case f.requestFile != "":
 		return f.readRequest(cmd)
 	}
-	req := job.SandboxRunRequest{Sandbox: job.Sandbox{ImageDigest: "host", Resources: job.Resources{MemoryMB: f.memory, CPUs: job.Cores(f.cpus), TimeoutSecs: f.timeout}}}
+	req := job.SandboxRunRequest{Sandbox: job.Sandbox{ImageDigest: "host",
+		Resources: job.Resources{MemoryMB: f.memory, CPUs: job.Cores(f.cpus), TimeoutSecs: f.timeout}}}
 	for _, text := range f.commands {
 		req.Commands = append(req.Commands, job.Command{Cmd: text})
 	}

@@ -176,7 +176,8 @@ decisions and proofs, approval for approvals.`,
 	}
 	cmd.Flags().StringVar(&file, "key", "", "file with the public key: ssh-ed25519 BASE64")
 	cmd.Flags().StringVar(&fingerprint, "fingerprint", "", "fingerprint that the key of BUNDLE must have")
-	cmd.Flags().StringArrayVar(&purposes, "for", nil, "what the key may sign (default receipt, repeatable): "+strings.Join(keyPurposes(), ", "))
+	cmd.Flags().StringArrayVar(&purposes, "for", nil,
+		"what the key may sign (default receipt, repeatable): "+strings.Join(keyPurposes(), ", "))
 	choose(cmd, "for", keyPurposes())
 	return cmd
 }

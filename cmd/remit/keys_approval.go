@@ -48,7 +48,8 @@ func (f *approvalKeyFlags) stated() bool {
 }
 
 func addPassphrase(cmd *cobra.Command, file *string) {
-	cmd.Flags().StringVar(file, "passphrase-file", "", "file whose first line is the passphrase of the approval key (default: ask at the terminal)")
+	cmd.Flags().StringVar(file, "passphrase-file", "",
+		"file whose first line is the passphrase of the approval key (default: ask at the terminal)")
 }
 
 func (a *app) newApprovalKey(cmd *cobra.Command, f approvalKeyFlags) error {
@@ -86,7 +87,8 @@ func (a *app) newApprovalKey(cmd *cobra.Command, f approvalKeyFlags) error {
 	if err != nil {
 		return err
 	}
-	shown := keyShown{Fingerprint: key.Fingerprint(), PublicKey: key.String(), AllowedSigner: line, Path: filepath.Join(ring.Dir, keyring.ApprovalPublicFile)}
+	shown := keyShown{Fingerprint: key.Fingerprint(), PublicKey: key.String(), AllowedSigner: line,
+		Path: filepath.Join(ring.Dir, keyring.ApprovalPublicFile)}
 	if a.json {
 		return printJSON(cmd.OutOrStdout(), shown)
 	}

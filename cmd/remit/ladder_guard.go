@@ -113,7 +113,8 @@ func (g *guarded) lookAtTrees(ctx context.Context) {
 		case what == "":
 			what = g.source.Common()
 		case !t.Main && !sameDir(t.Path, g.source.Root()):
-			g.conflict(ladder.GuardWorktrees, what, "a linked work tree at %s%s", strings.TrimPrefix(t.Head, "refs/heads/"), map[bool]string{true: ", locked"}[t.Locked])
+			g.conflict(ladder.GuardWorktrees, what, "a linked work tree at %s%s", strings.TrimPrefix(t.Head, "refs/heads/"),
+				map[bool]string{true: ", locked"}[t.Locked])
 		}
 		for _, operation := range t.Begun {
 			g.conflict(ladder.GuardTree, what, "not finished: %s", operation)

@@ -65,7 +65,8 @@ func (f *ladderEngine) add(cmd *cobra.Command) {
 func (f *ladderEngine) addTo(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.name, "engine", fake.Name, "engine: "+strings.Join(engineNames(), ", "))
-	fl.StringVar(&f.wire, "acp-wire", "", "what the agent of acp speaks to its model, if Remit does not know it: "+strings.Join(acp.Wires(), ", "))
+	fl.StringVar(&f.wire, "acp-wire", "", "what the agent of acp speaks to its model, if Remit does not know it: "+
+		strings.Join(acp.Wires(), ", "))
 	complete(cmd, "engine", engineNames())
 	complete(cmd, "acp-wire", acp.Wires())
 }

@@ -252,6 +252,7 @@ func printProved(w io.Writer, res *prove.Result) error {
 			fmt.Fprintf(w, "  %s\n", plain(e))
 		}
 	}
-	_, err := fmt.Fprintf(w, "\n%s  engine %s: proven up to stage %d, mode %s\n", upper(res.Status()), res.Key.Engine, res.Standing.Stage, res.Standing.Mode)
+	_, err := fmt.Fprintf(w, "\n%s  engine %s: proven up to stage %d, mode %s\n", upper(res.Status()), res.Key.Engine, res.Standing.Stage,
+		res.Standing.Mode)
 	return err
 }

@@ -79,7 +79,8 @@ func (a *app) refresh(ctx context.Context, name string, keep bool) (*ladder.Refr
 				return nil, err
 			}
 		}
-		if failed := r.Status == evidence.StatusFail; i == 0 || failed || best.Status != evidence.StatusFail && r.RepeatabilityCount > best.RepeatabilityCount {
+		if failed := r.Status == evidence.StatusFail; i == 0 || failed ||
+			best.Status != evidence.StatusFail && r.RepeatabilityCount > best.RepeatabilityCount {
 			best = r
 		}
 	}

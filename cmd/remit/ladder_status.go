@@ -176,7 +176,7 @@ func (g *laneGatherer) installed(e engine.Engine, id evidence.EngineIdentity, pr
 	return all
 }
 
-// setupModel is the pair that remit agent setup has to be told.
+// setupModel is the pair of flags that `remit agent setup` needs.
 const setupModel = " --model-provider P --model M"
 
 // blocked is the lane of an agent that cannot be started. The message of the
@@ -269,6 +269,7 @@ func printLadder(w io.Writer, s *ladder.Status) error {
 	if err := tw.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\nruntime default activation: %v (promotion %s, decision %s)\n", s.RuntimeDefaultActivation, s.CorePromotionStatus, s.DecisionStatus)
+	_, err := fmt.Fprintf(w, "\nruntime default activation: %v (promotion %s, decision %s)\n", s.RuntimeDefaultActivation,
+		s.CorePromotionStatus, s.DecisionStatus)
 	return err
 }

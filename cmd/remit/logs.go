@@ -159,7 +159,8 @@ func goText(out []byte) []byte {
 			continue
 		}
 		switch trimmed := strings.TrimSpace(event.Output); {
-		case strings.HasPrefix(trimmed, "=== RUN"), strings.HasPrefix(trimmed, "=== PAUSE"), strings.HasPrefix(trimmed, "=== CONT"), strings.HasPrefix(trimmed, "=== NAME"):
+		case strings.HasPrefix(trimmed, "=== RUN"), strings.HasPrefix(trimmed, "=== PAUSE"), strings.HasPrefix(trimmed, "=== CONT"),
+			strings.HasPrefix(trimmed, "=== NAME"):
 		default:
 			text.WriteString(event.Output)
 		}
@@ -234,7 +235,8 @@ func printReplayLine(w io.Writer, line []byte) error {
 		at, _ = e["created_at"].(string)
 	}
 	var detail []string
-	for _, key := range []string{"producer", "session_id", "step_count", "id", "tool", "params", "step_id", "exit_code", "status", "commands", "exit_codes", "verification_delta", "step_utility", "latency_ms", "confidence"} {
+	for _, key := range []string{"producer", "session_id", "step_count", "id", "tool", "params", "step_id", "exit_code", "status",
+		"commands", "exit_codes", "verification_delta", "step_utility", "latency_ms", "confidence"} {
 		if v, ok := e[key]; ok && v != nil {
 			text, err := json.Marshal(v)
 			if err != nil {

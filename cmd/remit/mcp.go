@@ -83,7 +83,8 @@ type mcpServer struct {
 var repoName = form.Lazy(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$`)
 
 func (a *app) newMCP(ctx context.Context, f *mcpFlags) (*mcpServer, error) {
-	s := &mcpServer{ctx: ctx, home: a.home, repos: map[string]string{}, left: spend{f.usd.value, f.tokens.value, f.requests.value}, runsLeft: f.runs, submitted: map[string]*submission{}}
+	s := &mcpServer{ctx: ctx, home: a.home, repos: map[string]string{}, left: spend{f.usd.value, f.tokens.value, f.requests.value},
+		runsLeft: f.runs, submitted: map[string]*submission{}}
 	switch {
 	case len(f.repos) == 0:
 		return nil, usagef("say which repositories runs may be for: --repo DIR")

@@ -64,9 +64,10 @@ const (
 
 // server is the server with its tools.
 func (m *mcpServer) server() *mcp.Server {
-	s := mcp.NewServer(&mcp.Implementation{Name: "remit", Version: version}, &mcp.ServerOptions{Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
-		Instructions: "Remit runs a coding agent on a copy of a repository and verifies what it did. Repositories: " + strings.Join(m.names(), ", ") +
-			". exit_code: 0 pass, 2 fail, 3 blocked, 1 a wrong call. A person decides about approvals."})
+	s := mcp.NewServer(&mcp.Implementation{Name: "remit", Version: version},
+		&mcp.ServerOptions{Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+			Instructions: "Remit runs a coding agent on a copy of a repository and verifies what it did. Repositories: " +
+				strings.Join(m.names(), ", ") + ". exit_code: 0 pass, 2 fail, 3 blocked, 1 a wrong call. A person decides about approvals."})
 	reads := &mcp.ToolAnnotations{ReadOnlyHint: true}
 	addTool(s, "submit", "Start a run: an engine changes a copy of the repository, and the change is verified. Gates and approvals are those of remit run.", &mcp.ToolAnnotations{}, m.submit)
 	addTool(s, "status", "What came of a submission or a session.", reads, m.status)
@@ -88,7 +89,8 @@ func (m *mcpServer) server() *mcp.Server {
 
 // addTool adds a tool. Its input is held against the schema of its type, which has no
 // further fields; an error is a document with a code, as every command prints it.
-func addTool[In any](s *mcp.Server, name, description string, hints *mcp.ToolAnnotations, call func(context.Context, In) (mcpResult, error)) {
+func addTool[In any](s *mcp.Server, name, description string, hints *mcp.ToolAnnotations,
+	call func(context.Context, In) (mcpResult, error)) {
 	mcp.AddTool(s, &mcp.Tool{Name: name, Description: description, Annotations: hints}, func(ctx context.Context, _ *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
 		out, err := call(ctx, in)
 		if err != nil {
@@ -215,7 +217,8 @@ func (m *mcpServer) start(dir string, in mcpSubmit, policy *task.Policy) (string
 	case m.busy:
 		return "", nil, usagef("a run goes on: ask for its status, and submit again when it has ended")
 	case m.runsLeft < 1 || m.left.exhausted():
-		return "", nil, reason.Errorf(reason.BudgetExhausted, "what the runs of this server may use is used up").WithHint("a person starts another server, with a budget of its own")
+		return "", nil, reason.Errorf(reason.BudgetExhausted, "what the runs of this server may use is used up").
+			WithHint("a person starts another server, with a budget of its own")
 	}
 	tmp, err := os.MkdirTemp("", "remit-mcp-")
 	if err != nil {
@@ -311,7 +314,8 @@ func (m *mcpServer) session(id string) (session.Session, error) {
 			}
 		}
 	}
-	return session.Session{}, reason.Errorf(reason.SessionNotFound, "no session %q of %s", id, strings.Join(m.names(), ", ")).WithHint("give the whole id, as submit returned it")
+	return session.Session{}, reason.Errorf(reason.SessionNotFound, "no session %q of %s", id, strings.Join(m.names(), ", ")).
+		WithHint("give the whole id, as submit returned it")
 }
 
 // ofSession runs a command about a session.

@@ -49,14 +49,16 @@ const (
 )
 
 func (f *tlsFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.files.CA, "tls-ca", "", "PEM file of the authority that the certificate of the nexus is from (default $"+envCA+", else those of the system)")
+	flags.StringVar(&f.files.CA, "tls-ca", "", "PEM file of the authority that the certificate of the nexus is from (default $"+envCA+
+		", else those of the system)")
 	flags.StringVar(&f.files.Cert, "tls-cert", "", "PEM file with a certificate of this client, for a nexus that demands one (default $"+envCert+")")
 	flags.StringVar(&f.files.Key, "tls-key", "", "PEM file with its key (default $"+envKey+")")
 }
 
 // named are the files that flags or variables name.
 func (f *tlsFlags) named() api.TLSFiles {
-	return api.TLSFiles{CA: cmp.Or(f.files.CA, os.Getenv(envCA)), Cert: cmp.Or(f.files.Cert, os.Getenv(envCert)), Key: cmp.Or(f.files.Key, os.Getenv(envKey))}
+	return api.TLSFiles{CA: cmp.Or(f.files.CA, os.Getenv(envCA)), Cert: cmp.Or(f.files.Cert, os.Getenv(envCert)),
+		Key: cmp.Or(f.files.Key, os.Getenv(envKey))}
 }
 
 func (f *nexusFlags) add(cmd *cobra.Command) { f.addOr(cmd, defaultNexus) }
@@ -65,7 +67,8 @@ func (f *nexusFlags) add(cmd *cobra.Command) { f.addOr(cmd, defaultNexus) }
 func (f *nexusFlags) addOr(cmd *cobra.Command, otherwise string) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.url, "nexus", "", "URL of the nexus (default $"+envNexus+", else "+otherwise+")")
-	flags.StringVar(&f.tokenFile, "token-file", "", "file that holds the token, - is stdin (default $"+envToken+", else the file $"+envTFile+")")
+	flags.StringVar(&f.tokenFile, "token-file", "", "file that holds the token, - is stdin (default $"+envToken+
+		", else the file $"+envTFile+")")
 	flags.BoolVar(&f.plaintext, "plaintext", false, "send the token to another machine without TLS")
 	f.tls.add(flags)
 }

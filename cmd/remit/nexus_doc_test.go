@@ -31,7 +31,7 @@ func blocks(t *testing.T, document, heading string) []string {
 	return out
 }
 
-// freeAddress is one that nobody listens at.
+// freeAddress returns an address at which no server listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	free, err := net.Listen("tcp", "127.0.0.1:0")

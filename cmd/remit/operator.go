@@ -93,12 +93,14 @@ func unknownProvider(ctx context.Context, c *api.Client, owner, name string, ret
 	case err != nil:
 		return err
 	case len(others) > 0 && retired:
-		return reason.Errorf(reason.Conflict, "provider %s, %q, is not retired", others[0], name).WithHint("retire it first: `remit provider retire %s`", others[0])
+		return reason.Errorf(reason.Conflict, "provider %s, %q, is not retired", others[0], name).
+			WithHint("retire it first: `remit provider retire %s`", others[0])
 	case len(others) > 0:
 		return reason.Errorf(reason.Conflict, "provider %s, %q, is retired, for good", others[0], name).
 			WithHint("`remit provider delete %s` removes it from all lists; the machine may join again, as another provider", others[0])
 	}
-	return reason.Errorf(reason.NotFound, "no provider %q", name).WithHint("`remit provider list` shows ids and names; --owner is for administrators")
+	return reason.Errorf(reason.NotFound, "no provider %q", name).
+		WithHint("`remit provider list` shows ids and names; --owner is for administrators")
 }
 
 // listedRuns are the newest ones.
@@ -128,7 +130,8 @@ func runID(ctx context.Context, c *api.Client, given string) (string, error) {
 		return "", err
 	}
 	if len(list) == 0 {
-		return "", reason.Errorf(reason.NotFound, "there is no run yet").WithHint("`remit run --nexus URL …` makes one; `remit runs new --repo-ref REPO` one for jobs that are dispatched by hand")
+		return "", reason.Errorf(reason.NotFound, "there is no run yet").
+			WithHint("`remit run --nexus URL …` makes one; `remit runs new --repo-ref REPO` one for jobs that are dispatched by hand")
 	}
 	return list[0].RunID, nil
 }
@@ -181,7 +184,8 @@ const maxListed = 10_000
 const completeTime = 2 * time.Second
 
 // completion asks the nexus for words that may stand as the first argument.
-func completion(nexus *nexusFlags, ask func(context.Context, *api.Client) ([]string, error)) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+func completion(nexus *nexusFlags, ask func(context.Context, *api.Client) ([]string, error),
+) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 || nexus.tokenFile == "-" { // standard input is the shell's
 			return nil, cobra.ShellCompDirectiveNoFileComp

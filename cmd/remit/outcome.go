@@ -38,8 +38,8 @@ The operator's outcome is apart from the verdict of the verifier and never chang
 it. It is appended to the journal and the bundle is sealed anew.
 
 A run of a nexus has the outcome that the nexus has: it is asked first, and without its
-answer nothing is recorded. Its first word counts, whoever gave it, here or in the
-panel. Where it has another outcome the command is refused (outcome_given), and says
+answer nothing is recorded. The first outcome counts, from this command or from the
+panel. If the nexus has another outcome, the command is refused (outcome_given), and says
 who decided what, when and why; ` + "`remit resume SESSION`" + ` takes that over into this copy.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.home.Find(args[0])

@@ -31,7 +31,8 @@ func (p *predictionFlags) add(cmd *cobra.Command) {
 }
 
 // besidePredictions are the flags that may stand beside --predictions: those of a check.
-var besidePredictions = []string{"predictions", "repos", "instances", "verify", "repeat", "control", "scheme", "observe", "require", "sandbox", "toolchain", "no-verdict-cache", "out", "json"}
+var besidePredictions = []string{"predictions", "repos", "instances", "verify", "repeat", "control", "scheme", "observe", "require",
+	"sandbox", "toolchain", "no-verdict-cache", "out", "json"}
 
 // predictionResult is what came of one prediction.
 type predictionResult struct {
@@ -67,7 +68,8 @@ func (a *app) runPredictions(cmd *cobra.Command, f *runFlags, args []string) err
 	})
 	switch {
 	case other != "" || len(args) > 0:
-		return usagef("--predictions takes each change from the file and its rules from the base: no engine, no command, and of flags --%s", strings.Join(besidePredictions[1:], ", --"))
+		return usagef("--predictions takes each change from the file and its rules from the base: no engine, no command, and of flags --%s",
+			strings.Join(besidePredictions[1:], ", --"))
 	case f.predictions.repos == "":
 		return usagef("say where the checkouts are: --repos DIR")
 	case f.repeat < 1:
@@ -140,7 +142,8 @@ func (a *app) reportPredictions(cmd *cobra.Command, f *runFlags, doc *prediction
 }
 
 // predicted verifies one prediction.
-func (a *app) predicted(ctx context.Context, f *runFlags, instances map[string]swebench.Instance, p swebench.Prediction) (*harness.Outcome, error) {
+func (a *app) predicted(ctx context.Context, f *runFlags, instances map[string]swebench.Instance,
+	p swebench.Prediction) (*harness.Outcome, error) {
 	repo, base, err := f.predictions.checkout(instances, p.InstanceID)
 	if err != nil {
 		return nil, err
@@ -161,8 +164,8 @@ func (a *app) predicted(ctx context.Context, f *runFlags, instances map[string]s
 	if err := spoolPatch(strings.NewReader(text), name); err != nil {
 		return nil, err
 	}
-	check := &checkFlags{repo: repo, base: base, verify: f.verify, repeat: f.repeat, thorough: f.thorough, sandbox: f.sandbox, toolchains: f.toolchains,
-		noVerdictCache: f.noVerdictCache, instance: p.InstanceID}
+	check := &checkFlags{repo: repo, base: base, verify: f.verify, repeat: f.repeat, thorough: f.thorough, sandbox: f.sandbox,
+		toolchains: f.toolchains, noVerdictCache: f.noVerdictCache, instance: p.InstanceID}
 	return a.judge(ctx, check, source, &harness.Check{Patch: name, Author: p.Model}, "Check prediction "+p.InstanceID, nil)
 }
 
@@ -190,7 +193,8 @@ func resultOf(p swebench.Prediction, out *harness.Outcome, err error) (predictio
 	result := predictionResult{InstanceID: p.InstanceID, Model: p.Model}
 	if err != nil {
 		text := textOf(err)
-		result.Status, result.Code, result.Message, result.Hint, result.ExitCode = evidence.StatusBlocked, text.Code, text.Message, text.Hint, printError(io.Discard, err)
+		result.Status, result.Code, result.Message, result.Hint, result.ExitCode = evidence.StatusBlocked, text.Code, text.Message, text.Hint,
+			printError(io.Discard, err)
 		if result.ExitCode == 2 {
 			result.Status = evidence.StatusFail
 		}

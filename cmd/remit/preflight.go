@@ -22,7 +22,8 @@ import (
 // records alone decide, then what its policy file does. The first refusal is the
 // outcome, and no process was started for it; without one the outcome is nil. What
 // is wrong with the command line is said by the whole way, which comes next.
-func (a *app) preflight(ctx context.Context, f *runFlags, args []string, eng engine.Engine, name string, view harness.Progress) (*harness.Outcome, error) {
+func (a *app) preflight(ctx context.Context, f *runFlags, args []string, eng engine.Engine, name string,
+	view harness.Progress) (*harness.Outcome, error) {
 	for _, known := range []eligibility.Known{eligibility.KnownRecords, eligibility.KnownPolicy} {
 		req, ok := a.before(ctx, f, args, eng, name, known)
 		if !ok {
@@ -36,8 +37,8 @@ func (a *app) preflight(ctx context.Context, f *runFlags, args []string, eng eng
 	return nil, nil
 }
 
-// tellRefusal makes the nexus that was named know of a run that was refused before
-// it was asked. The refusal stands whether it can be told or not; resume tells it.
+// tellRefusal reports to the named nexus a run that was refused before the nexus was
+// asked. The refusal stands if the report fails; `remit resume` sends the report again.
 func (a *app) tellRefusal(cmd *cobra.Command, f *runFlags, out *harness.Outcome) {
 	nexus := f.nexus
 	if nexus.named() == "" {
@@ -68,7 +69,8 @@ func (a *app) tellRefusal(cmd *cobra.Command, f *runFlags, out *harness.Outcome)
 
 // before is the run as it is known before its repository is opened; false if that
 // is not enough for a contract.
-func (a *app) before(ctx context.Context, f *runFlags, args []string, eng engine.Engine, name string, known eligibility.Known) (req harness.Request, ok bool) {
+func (a *app) before(ctx context.Context, f *runFlags, args []string, eng engine.Engine, name string,
+	known eligibility.Known) (req harness.Request, ok bool) {
 	stated, err := f.stated()
 	if err != nil {
 		return req, false

@@ -113,8 +113,8 @@ func (a *app) reproduce(cmd *cobra.Command, f *reproduceFlags, path string, cach
 		log = file
 	}
 	view := newProgress(os.Stderr)
-	out, err := harness.Reproduce(cmd.Context(), harness.Reproduction{Evidence: files, Repo: f.repo, Head: f.head, Home: a.home, Sandbox: driver, Repeat: f.repeat, Log: log,
-		Progress: view, Verdicts: cached, Fresh: f.fresh, Registries: a.registries()})
+	out, err := harness.Reproduce(cmd.Context(), harness.Reproduction{Evidence: files, Repo: f.repo, Head: f.head, Home: a.home,
+		Sandbox: driver, Repeat: f.repeat, Log: log, Progress: view, Verdicts: cached, Fresh: f.fresh, Registries: a.registries()})
 	view.close()
 	if err != nil {
 		return err
@@ -131,8 +131,8 @@ func (a *app) reproduce(cmd *cobra.Command, f *reproduceFlags, path string, cach
 }
 
 func printReproduced(w io.Writer, out *harness.Reproduced) {
-	fmt.Fprintf(w, "%s  %s (recorded: %s)\n  baseline  %s\n  patch     %s\n  tree      %s\n", upper(out.Status), out.SessionID, out.RecordedStatus,
-		out.BaselineCommit, out.PatchSHA256, out.HeadTree)
+	fmt.Fprintf(w, "%s  %s (recorded: %s)\n  baseline  %s\n  patch     %s\n  tree      %s\n", upper(out.Status), out.SessionID,
+		out.RecordedStatus, out.BaselineCommit, out.PatchSHA256, out.HeadTree)
 	if v := out.Verification; v != nil {
 		fmt.Fprintf(w, "  tests     %d fixed, %d kept, %d broken\n", v.Counts.FailToPass, v.Counts.PassToPass, v.Counts.PassToFail)
 	}

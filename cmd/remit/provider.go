@@ -327,7 +327,8 @@ its owner and of the reserve pool, or the one that is named.`,
 		},
 	}
 	cmd.Flags().StringVar(&nexus.url, "nexus", "", "show what one may use at this nexus, with a token")
-	cmd.Flags().StringVar(&nexus.tokenFile, "token-file", "", "with --nexus: file that holds the token, - is stdin (default $"+envToken+", else the file $"+envTFile+")")
+	cmd.Flags().StringVar(&nexus.tokenFile, "token-file", "",
+		"with --nexus: file that holds the token, - is stdin (default $"+envToken+", else the file $"+envTFile+")")
 	return cmd
 }
 
@@ -382,6 +383,7 @@ func (a *app) showProvider(w io.Writer, p api.Provider) error {
 			c.TimeoutSecs, c.Concurrency, c.Network)
 	}
 	_, err := fmt.Fprintf(w, "provider    %s (%s)\nmode        %s\nstatus      %s\npresence    %s\nprice       %d msat a job\ncaps        %s\njobs        %d done, %d failures, %d violations\n",
-		p.ProviderID, plain(p.Name), modeOf(p), plain(p.Status), plain(p.Liveness), p.PriceMsats, caps, p.Strikes.Successes, p.Strikes.Failures, p.Strikes.Violations)
+		p.ProviderID, plain(p.Name), modeOf(p), plain(p.Status), plain(p.Liveness), p.PriceMsats, caps, p.Strikes.Successes,
+		p.Strikes.Failures, p.Strikes.Violations)
 	return err
 }

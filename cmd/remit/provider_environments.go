@@ -38,7 +38,8 @@ func (f *environmentFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&f.prepare, "prepare", "", "make the dependency layers of jobs: public or own, which says from which registries")
 	fl.StringArrayVar(&f.imageHosts, "image-registry", nil, "HOST of a registry that images of jobs are pulled from (repeatable)")
 	fl.BoolVar(&f.privateImages, "private-registry", false, "with --image-registry: allow a private address, and plain HTTP")
-	_ = cmd.RegisterFlagCompletionFunc("prepare", cobra.FixedCompletions([]string{preparePublic, prepareOwn}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("prepare", cobra.FixedCompletions([]string{preparePublic, prepareOwn},
+		cobra.ShellCompDirectiveNoFileComp))
 }
 
 // environments are what the flags come to, with the store of layers below a directory; own

@@ -129,7 +129,8 @@ func (a *app) auditBinary(cmd *cobra.Command, f *auditFlags, path string) error 
 	if f.provenance == "" {
 		f.provenance = path + extProvenance
 		if _, err := os.Stat(f.provenance); err != nil {
-			return usagef("%s is a program, and %s is not beside it: download that file of its release too, or name it with --provenance", path, filepath.Base(f.provenance))
+			return usagef("%s is a program, and %s is not beside it: download that file of its release too, or name it with --provenance", path,
+				filepath.Base(f.provenance))
 		}
 	}
 	trust, err := a.trust(f, path)

@@ -78,7 +78,7 @@ func TestAuditBinary(t *testing.T) {
 		{"another binary", []string{"/bin/sh", "--provenance", envelope, "--allowed-signers", signers}, 1, "is no binary that Go has built"},
 		{"another byte", []string{binary, "--provenance", write("spoilt", string(text)), "--allowed-signers", signers}, 2, string(reason.SignatureInvalid)},
 		{"a foreign key", []string{binary, "--provenance", envelope, "--allowed-signers", write("others", line("other", other))}, 3, string(reason.SignatureUnchecked)},
-		{"nobody is trusted", []string{binary, "--provenance", envelope}, 3, string(reason.SignatureUnchecked)},
+		{"no key is trusted", []string{binary, "--provenance", envelope}, 3, string(reason.SignatureUnchecked)},
 		{"a revoked key", []string{binary, "--provenance", envelope, "--allowed-signers", signers, "--revoked-keys", write("revoked", key.Public().String()+"\n")}, 2, string(reason.SignerRevoked)},
 		{"a list beside the binary is no matter, one that is the binary is", []string{binary, "--provenance", envelope, "--allowed-signers", binary}, 1, "lies in what is being audited"},
 	} {

@@ -73,7 +73,8 @@ Sessions are kept below $REMIT_HOME (default $XDG_STATE_HOME/remit, else
 		},
 	}
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print one JSON document on stdout and nothing else there, of an error too")
-	root.SetUsageTemplate(strings.NewReplacer(".LocalFlags.FlagUsages", "wrapped .LocalFlags", ".InheritedFlags.FlagUsages", "wrapped .InheritedFlags").
+	root.SetUsageTemplate(strings.NewReplacer(".LocalFlags.FlagUsages", "wrapped .LocalFlags",
+		".InheritedFlags.FlagUsages", "wrapped .InheritedFlags").
 		Replace(root.UsageTemplate()))
 	root.SetFlagErrorFunc(refuseFlag)
 	root.AddGroup(

@@ -115,10 +115,12 @@ speaks the Agent Client Protocol.`,
 	}
 	fl := cmd.Flags()
 	f.add(cmd)
-	fl.StringVar(&f.engine, "engine", "", "engine: "+strings.Join(engineNames(), ", ")+" (default command when there is a '-- COMMAND', else fake)")
+	fl.StringVar(&f.engine, "engine", "", "engine: "+strings.Join(engineNames(), ", ")+
+		" (default command when there is a '-- COMMAND', else fake)")
 	complete(cmd, "engine", engineNames())
 	f.model.add(cmd)
-	fl.StringVar(&f.acpWire, "acp-wire", "", "what the agent of --engine acp speaks to its model: "+strings.Join(acp.Wires(), ", ")+" (default: what is known of "+strings.Join(acp.Known(), ", ")+")")
+	fl.StringVar(&f.acpWire, "acp-wire", "", "what the agent of --engine acp speaks to its model: "+strings.Join(acp.Wires(), ", ")+
+		" (default: what is known of "+strings.Join(acp.Known(), ", ")+")")
 	choose(cmd, "acp-wire", acp.Wires())
 	fl.StringVar(&f.repoRef, "repo-ref", "", "how the nexus calls the repository (default: the name of its directory)")
 	fl.StringVar(&f.patchOf, "patch-of", "", "take the change of this session, its task and its base, and no engine: for a good change behind a broken end")
@@ -160,7 +162,8 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	f.limits.add(cmd)
 	f.thorough.add(cmd)
 	f.nexus.addOr(cmd, "the authority of this machine")
-	fl.DurationVar(&f.silence, "end-after-silence", 0, "let the nexus end the run when it has heard nothing of it for so long, 1m to 720h (default as the nexus says)")
+	fl.DurationVar(&f.silence, "end-after-silence", 0,
+		"let the nexus end the run when it has heard nothing of it for so long, 1m to 720h (default as the nexus says)")
 	fl.DurationVar(&f.wait, "wait", 0, "with --nexus: wait so long for a provider when none could take the proof of the change")
 	fl.Int64Var(&f.maxPrice, "max-price-msats", 0, "the most that the proof of the change may cost at the nexus (default what its budget has)")
 }
@@ -280,7 +283,8 @@ func (a *app) reportRun(cmd *cobra.Command, out *harness.Outcome, f *runFlags, a
 
 // request is the run of one engine, with what the records and the policy say
 // of it.
-func (a *app) request(cmd *cobra.Command, f *runFlags, contract *task.Contract, policy *task.Policy, eng engine.Engine, name string) (harness.Request, error) {
+func (a *app) request(cmd *cobra.Command, f *runFlags, contract *task.Contract, policy *task.Policy, eng engine.Engine,
+	name string) (harness.Request, error) {
 	if err := f.approvalTimes(); err != nil {
 		return harness.Request{}, err
 	}
@@ -319,7 +323,8 @@ func (a *app) request(cmd *cobra.Command, f *runFlags, contract *task.Contract, 
 // engineRequest is the part of it that needs no authority and no sandbox. applied
 // is the digest of the policy, "" for one that is not known: then the contract is
 // not known whole, either.
-func (a *app) engineRequest(ctx context.Context, f *runFlags, contract *task.Contract, policy *task.Policy, applied string, eng engine.Engine, name string) (harness.Request, error) {
+func (a *app) engineRequest(ctx context.Context, f *runFlags, contract *task.Contract, policy *task.Policy, applied string,
+	eng engine.Engine, name string) (harness.Request, error) {
 	executed := buildOf(ctx, eng, name)
 	records, err := a.records(contract, policy, applied, f.repo, executed)
 	if err != nil {
@@ -333,8 +338,8 @@ func (a *app) engineRequest(ctx context.Context, f *runFlags, contract *task.Con
 	if err != nil {
 		return harness.Request{}, err
 	}
-	proofs := prove.Question{Home: a.home.Dir, Signed: policy.SignedRecords(), Engine: eng, Identity: executed.identity, Model: model, Driver: cmp.Or(f.sandbox, sandbox.DriverBwrap),
-		Mode: contract.MutationMode}
+	proofs := prove.Question{Home: a.home.Dir, Signed: policy.SignedRecords(), Engine: eng, Identity: executed.identity, Model: model,
+		Driver: cmp.Or(f.sandbox, sandbox.DriverBwrap), Mode: contract.MutationMode}
 	if err := proofs.Into(&admitted); err != nil {
 		return harness.Request{}, err
 	}

@@ -80,7 +80,8 @@ func (f *runFlags) under(policy *task.Policy, c *task.Contract, args []string) (
 			if rule := task.TestsRule(f.tests); slices.Contains(task.TestsRules(), rule) && (policy == nil || policy.Tests == "") {
 				c.Tests = rule // there is no rule that this could widen
 			}
-			if rule := task.LifecycleRule(f.limits.lifecycle); slices.Contains(task.LifecycleRules(), rule) && (policy == nil || policy.Lifecycle == task.Lifecycle{}) {
+			if rule := task.LifecycleRule(f.limits.lifecycle); slices.Contains(task.LifecycleRules(), rule) &&
+				(policy == nil || policy.Lifecycle == task.Lifecycle{}) {
 				c.Lifecycle.TimeoutAfterValidPatch = rule // as above
 			}
 		}
@@ -88,7 +89,8 @@ func (f *runFlags) under(policy *task.Policy, c *task.Contract, args []string) (
 	if err != nil {
 		return nil, err
 	}
-	flags := task.Flags{Allow: f.allow, Forbid: f.forbid, Verify: f.verify, Base: f.base, ApprovalRequired: f.requireApprove, Tests: task.TestsRule(f.tests)}
+	flags := task.Flags{Allow: f.allow, Forbid: f.forbid, Verify: f.verify, Base: f.base, ApprovalRequired: f.requireApprove,
+		Tests: task.TestsRule(f.tests)}
 	if f.mode != "" {
 		mode, err := task.ParseMutationMode(f.mode)
 		if err != nil {

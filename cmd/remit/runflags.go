@@ -44,7 +44,8 @@ func (f *limitFlags) add(cmd *cobra.Command) {
 	fl.Var(&f.requests, "max-requests", "lower how many requests the engine may make of the model")
 	fl.Var(&f.wall, "wall", "lower how many seconds the engine has, and each verification phase")
 	fl.Var(&f.idle, "idle", "lower after how many seconds an engine is stopped that prints nothing and asks nothing")
-	fl.StringVar(&f.lifecycle, "timeout-after-valid-patch", "", "what becomes of a run whose engine had to be stopped and left a change that verifies: block, or allow (where the contract does, or in a run from flags alone whose remit.yaml says nothing of it)")
+	fl.StringVar(&f.lifecycle, "timeout-after-valid-patch", "",
+		"what becomes of a run whose engine had to be stopped and left a change that verifies: block, or allow (where the contract does, or in a run from flags alone whose remit.yaml says nothing of it)")
 	choose(cmd, "timeout-after-valid-patch", names(task.LifecycleRules()))
 }
 

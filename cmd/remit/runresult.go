@@ -35,7 +35,8 @@ func (a *app) report(w io.Writer, out *harness.Outcome, dir string, times *harne
 	}
 	approval, open := session.ApprovalOf(log.Entries)
 	if a.json {
-		doc := runResult{Report: out.Report, SessionDir: out.Session.Dir, ExitCode: evidence.ExitCode(out.Report.Status), NexusRunID: session.NexusRun(log.Entries), ApprovalID: approval, Timing: times.Spans(), Forecast: expected}
+		doc := runResult{Report: out.Report, SessionDir: out.Session.Dir, ExitCode: evidence.ExitCode(out.Report.Status),
+			NexusRunID: session.NexusRun(log.Entries), ApprovalID: approval, Timing: times.Spans(), Forecast: expected}
 		doc.signed(os.Stderr, out.Session)
 		if doc.PolicyChange, err = policyChanges(out.Session); err != nil {
 			return err
@@ -161,7 +162,8 @@ func printNext(w io.Writer, out *harness.Outcome) {
 // continuable reports whether a follow-up of a run needs no more than a message: its
 // engine asks a model, and it left a change.
 func continuable(rep *evidence.Report) bool {
-	return rep.Checked == nil && rep.Status != evidence.StatusBlocked && len(rep.ChangedFiles) > 0 && eligibility.AdmissionRequired(rep.Backend) && rep.Backend != acp.Name
+	return rep.Checked == nil && rep.Status != evidence.StatusBlocked && len(rep.ChangedFiles) > 0 &&
+		eligibility.AdmissionRequired(rep.Backend) && rep.Backend != acp.Name
 }
 
 // calledAs is how this program can be called again: by its name where the PATH

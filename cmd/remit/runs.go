@@ -111,7 +111,8 @@ func (f *runFilter) add(cmd *cobra.Command) {
 
 func (f *runFilter) params(now time.Time) (p api.ListRunsParams, err error) {
 	p = api.ListRunsParams{Owner: api.Optional(f.owner), Status: api.Optional(f.status), Verdict: api.Optional(f.verdict), Engine: api.Optional(f.engine),
-		Model: api.Optional(f.model), RepoRef: api.Optional(f.repo), Outcome: api.Optional(f.outcome), Blocker: api.Optional(f.blocker), Text: api.Optional(f.search)}
+		Model: api.Optional(f.model), RepoRef: api.Optional(f.repo), Outcome: api.Optional(f.outcome), Blocker: api.Optional(f.blocker),
+		Text: api.Optional(f.search)}
 	if p.Since, err = timeAgo("since", f.since, now); err == nil {
 		p.Until, err = timeAgo("until", f.until, now)
 	}
@@ -139,7 +140,8 @@ var runStatuses = []string{"created", "running", "canceling", "succeeded", "fail
 func printRuns(w io.Writer, list []api.Run) error {
 	return printTable(w, "runs", "RUN\tSTATUS\tVERDICT\tENGINE\tREPOSITORY\tISSUE\tMADE\tENDED\tTITLE", list, func(r api.Run) string {
 		s := summaryOf(r)
-		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", r.RunID, r.Status, api.Value(s.Status), plain(jobs.EngineAsked(r.Metadata, s.Engine.Name)), shorten(plain(r.RepoRef), 40),
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", r.RunID, r.Status, api.Value(s.Status),
+			plain(jobs.EngineAsked(r.Metadata, s.Engine.Name)), shorten(plain(r.RepoRef), 40),
 			shorten(plain(r.IssueRef), 40), r.CreatedAt, api.Value(r.FinishedAt), shorten(plain(cmp.Or(s.Title, r.Metadata["title"])), 60))
 	})
 }
@@ -209,7 +211,8 @@ can compute again. RUN is an id, or "latest". --json has the payloads.`,
 
 func printReceipts(w io.Writer, list []api.Receipt) error {
 	return printTable(w, "receipts", "SEQ\tRECEIPT\tPRINCIPAL\tRECORDED\tABOUT\tSHA256", list, func(r api.Receipt) string {
-		return fmt.Sprintf("%d\t%s\t%s\t%s\t%s\t%s", r.Seq, plain(r.ReceiptType), plain(r.Principal), r.RecordedAt, receiptAbout(r.Payload), r.ReceiptSha256)
+		return fmt.Sprintf("%d\t%s\t%s\t%s\t%s\t%s", r.Seq, plain(r.ReceiptType), plain(r.Principal), r.RecordedAt,
+			receiptAbout(r.Payload), r.ReceiptSha256)
 	})
 }
 

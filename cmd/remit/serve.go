@@ -78,7 +78,8 @@ docs/nexus.md lists every limit with its default.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd, f) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.listen, "listen", cmp.Or(os.Getenv(envListen), defaultListen), "address to listen on; port 0 takes a free one (default $"+envListen+", else "+defaultListen+")")
+	flags.StringVar(&f.listen, "listen", cmp.Or(os.Getenv(envListen), defaultListen),
+		"address to listen on; port 0 takes a free one (default $"+envListen+", else "+defaultListen+")")
 	flags.Lookup("listen").DefValue = "" // the text says it, wherever the manual is written
 	flags.StringVar(&f.data, "data", "", "directory for the database and artifacts (default the home of remit, nexus/)")
 	flags.StringVar(&f.store, "store", "", "postgres://… or sqlite:PATH (default nexus.db in the data directory)")
@@ -87,13 +88,15 @@ docs/nexus.md lists every limit with its default.`,
 	flags.StringVar(&f.caFile, "tls-client-ca", "", "demand client certificates of these authorities (PEM)")
 	flags.BoolVar(&f.plaintext, "plaintext", false, "serve other machines without TLS, because a proxy in front has it")
 	flags.StringVar(&f.debug, "debug", "", "serve profiles on this loopback address, such as 127.0.0.1:6060")
-	flags.StringVar(&f.metrics, "metrics-listen", "", "serve /metrics on this address without a token, such as 127.0.0.1:9464; let only the monitoring reach it")
+	flags.StringVar(&f.metrics, "metrics-listen", "",
+		"serve /metrics on this address without a token, such as 127.0.0.1:9464; let only the monitoring reach it")
 	flags.StringArrayVar(&f.origins, "origin", nil, "host[:port] of web pages that may log in and open lanes, besides this server's own (repeatable)")
 	flags.StringArrayVar(&f.relays, "relay", nil, "ws:// or wss:// URL of a Nostr relay to mirror to (repeatable)")
 	flags.StringVar(&f.bridgeKey, "bridge-key", "", "file with the key that signs for relays (default bridge.key in the data directory)")
 	flags.BoolVar(&f.newAdmin, "new-admin-token", false, "print a new administrator's token and exit; the old ones stay good")
 	flags.BoolVar(&f.showHome, "show-home", false, "show the sessions of this home in the panel also where other machines reach --listen, to the scope home:read")
-	flags.StringVar(&f.adminFile, "admin-token-file", "", "write an administrator's token that is made to this new file, mode 0600, instead of printing it")
+	flags.StringVar(&f.adminFile, "admin-token-file", "",
+		"write an administrator's token that is made to this new file, mode 0600, instead of printing it")
 	f.logs.add(flags)
 	f.limits.add(flags)
 	cmd.AddCommand(a.serveBackupCommand(), a.serveRestoreCommand(), a.serveCheckCommand(), a.serveSmokeCommand())

@@ -304,7 +304,8 @@ func (h *homeSessions) Audit(ctx context.Context, id string) (*bundle.Report, er
 // panel puts the pages in front of an API. The sessions of the home are there for
 // this machine, and for others only where --show-home asked for it. With an --origin
 // of another name they come through something that need not say so.
-func (a *app) panel(ctx context.Context, f serveFlags, apiHandler http.Handler, local bool, log *slog.Logger) (http.Handler, func(), error) {
+func (a *app) panel(ctx context.Context, f serveFlags, apiHandler http.Handler, local bool,
+	log *slog.Logger) (http.Handler, func(), error) {
 	local = local && !slices.ContainsFunc(f.origins, func(origin string) bool { return !api.LoopbackHost(origin) })
 	opt := panel.Options{API: apiHandler, Log: log, Version: version, Loopback: local, ShowHome: f.showHome}
 	wait := func() {}

@@ -270,8 +270,8 @@ func (l *limits) options() server.Options {
 	}
 	sweep := l.sweep
 	sweep.RunSilence = cmp.Or(sweep.RunSilence, -1) // 0 is the default there
-	return server.Options{Rate: server.Rate{PerSecond: l.rate, Burst: burst}, Failures: server.Rate{PerSecond: l.refused, Burst: l.refusedBurst},
-		Timeouts: l.timeouts, Sweep: sweep, Lanes: l.lanes}
+	return server.Options{Rate: server.Rate{PerSecond: l.rate, Burst: burst},
+		Failures: server.Rate{PerSecond: l.refused, Burst: l.refusedBurst}, Timeouts: l.timeouts, Sweep: sweep, Lanes: l.lanes}
 }
 
 // storeOptions are those of its store. Zero, where there are no flags for them,

@@ -164,7 +164,8 @@ func (l *logLevel) read() error {
 
 // levelOf reads one of four words.
 func levelOf(word string) (slog.Level, error) {
-	for name, level := range map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError} {
+	for name, level := range map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn,
+		"error": slog.LevelError} {
 		if strings.EqualFold(word, name) {
 			return level, nil
 		}

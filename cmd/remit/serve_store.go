@@ -50,7 +50,8 @@ func (a *app) existing(ctx context.Context, f *serveFlags) (*store.Store, error)
 	}
 	st, err := store.Open(ctx, dsn, store.Options{})
 	if errors.Is(err, store.ErrInUse) {
-		return nil, reason.Errorf(reason.StoreUnavailable, "%w", err).WithHint("stop the nexus first: a SQLite store is open in one process at a time")
+		return nil, reason.Errorf(reason.StoreUnavailable, "%w", err).
+			WithHint("stop the nexus first: a SQLite store is open in one process at a time")
 	}
 	return st, f.local(err)
 }

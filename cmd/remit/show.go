@@ -67,7 +67,8 @@ func (a *app) listOne(s session.Session) sessionRow {
 	}
 	row.Phase = st.Phase
 	if st.Report != nil {
-		row.CaseID, row.Engine, row.StartedAt, row.Outcome = st.Report.CaseID, st.Report.Backend, st.Report.RunStartedAt, st.Report.OperatorOutcome
+		row.CaseID, row.Engine, row.StartedAt, row.Outcome = st.Report.CaseID, st.Report.Backend, st.Report.RunStartedAt,
+			st.Report.OperatorOutcome
 	}
 	switch st.Phase {
 	case session.Running, session.Interrupted:
@@ -98,7 +99,8 @@ func printList(w io.Writer, rows []sessionRow) error {
 		if r.Repo != "" {
 			repo = filepath.Base(r.Repo)
 		}
-		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s", plain(r.SessionID), plain(status), plain(r.Outcome), plain(r.Engine), plain(r.StartedAt), plain(repo), cut(plain(r.Title)))
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s", plain(r.SessionID), plain(status), plain(r.Outcome), plain(r.Engine),
+			plain(r.StartedAt), plain(repo), cut(plain(r.Title)))
 	})
 }
 
@@ -181,7 +183,8 @@ func printUnfinished(w io.Writer, st *session.State) {
 	if st.Phase == session.Running {
 		fmt.Fprintf(w, "RUNNING  %s\n  now at   %s\n", plain(st.ID), plain(st.At))
 	} else {
-		fmt.Fprintf(w, "INTERRUPTED  %s\n  stopped at  %s, entry %d of the journal\n  No verdict: nothing of this run counts as passed.\n", plain(st.ID), plain(st.At), len(st.Log.Entries)-1)
+		fmt.Fprintf(w, "INTERRUPTED  %s\n  stopped at  %s, entry %d of the journal\n  No verdict: nothing of this run counts as passed.\n",
+			plain(st.ID), plain(st.At), len(st.Log.Entries)-1)
 		if st.Log.TornBytes > 0 {
 			fmt.Fprintf(w, "  torn        the last line of the journal was cut off (%d bytes)\n", st.Log.TornBytes)
 		}
@@ -359,7 +362,8 @@ func printModel(w io.Writer, rep *evidence.Report) {
 	if !*u.CostKnown {
 		cost = unknownCost(u)
 	}
-	fmt.Fprintf(w, "  model     %s of %s: %d request(s), %d tokens, %s\n", plain(*rep.Model), plain(*rep.ModelProvider), u.Requests, u.Tokens, cost)
+	fmt.Fprintf(w, "  model     %s of %s: %d request(s), %d tokens, %s\n", plain(*rep.Model), plain(*rep.ModelProvider),
+		u.Requests, u.Tokens, cost)
 }
 
 // unknownCost says as much of a cost as is known, and why it is not all. A report

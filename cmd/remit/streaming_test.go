@@ -117,7 +117,7 @@ func TestStreamingCosts(t *testing.T) {
 	if asked[0] < 2 || asked[1] > 2 {
 		t.Fatalf("streaming asks %d times, and a nexus that takes none is asked %d times: this measures nothing", asked[0], asked[1])
 	}
-	fmt.Printf("a run with %d entries, told in %d requests; medians of %d, the middle half in brackets\n", entries, asked[0], pairs)
+	fmt.Printf("a run with %d entries, sent in %d requests; medians of %d, the middle half in brackets\n", entries, asked[0], pairs)
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	for _, c := range []struct {
 		name  string

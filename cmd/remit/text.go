@@ -22,7 +22,8 @@ import (
 func (a *app) diffCommand() *cobra.Command {
 	var escape bool
 	cmd := &cobra.Command{
-		Use: "diff SESSION [OTHER]", Short: "Print the patch of a run, or compare two runs", Args: cobra.RangeArgs(1, 2), ValidArgsFunction: a.sessionArgs,
+		Use: "diff SESSION [OTHER]", Short: "Print the patch of a run, or compare two runs", Args: cobra.RangeArgs(1, 2),
+		ValidArgsFunction: a.sessionArgs,
 		Long: `Diff prints patch.diff of a run. Into a pipe or a file go its bytes, as ` + "`git apply`" + `
 takes them: with every terminal escape that an agent put into them, so do not
 show such a file with cat. On a terminal, and with --escape anywhere, what is not
@@ -62,7 +63,8 @@ func shown(cmd *cobra.Command, err error, sessions ...session.Session) error {
 		for _, g := range rep.Gates {
 			if len(g.Findings) > 0 {
 				first := g.Findings[0]
-				printOne(cmd.ErrOrStderr(), reason.Errorf(first.Code, "the evidence of session %s does not verify, so what is shown of it proves nothing: %s: %s", s.ID, first.Path, first.Detail).
+				printOne(cmd.ErrOrStderr(), reason.Errorf(first.Code,
+					"the evidence of session %s does not verify, so what is shown of it proves nothing: %s: %s", s.ID, first.Path, first.Detail).
 					WithHint("see all findings with `remit audit %s`", s.Dir))
 				break
 			}
@@ -145,7 +147,8 @@ var logFiles = []string{evidence.BackendDir + "/stdout.log", evidence.BackendDir
 func (a *app) logsCommand() *cobra.Command {
 	var raw, all bool
 	cmd := &cobra.Command{
-		Use: "logs SESSION", Short: "Print what the engine and the verification commands printed", Args: cobra.ExactArgs(1), ValidArgsFunction: a.sessionArgs,
+		Use: "logs SESSION", Short: "Print what the engine and the verification commands printed", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: a.sessionArgs,
 		Long: `Logs prints what the engine printed, and each verification command with its result
 and output, before and after the change. Go's test JSON is printed as text. Runs
 that control the tests, of which some have to fail, are left out; --all prints them.

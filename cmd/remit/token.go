@@ -31,7 +31,8 @@ a token with the scope providers:enrol makes registration tokens for machines.`,
 // The words of remit token new.
 var (
 	tokenKinds  = []string{"user", "registration", "service", "panel"}
-	tokenScopes = []string{"runs:write", "jobs:write", "providers:write", "providers:enrol", "providers:pool", "treasury:write", "approvals:decide", "read", "home:read", "admin"}
+	tokenScopes = []string{"runs:write", "jobs:write", "providers:write", "providers:enrol", "providers:pool", "treasury:write",
+		"approvals:decide", "read", "home:read", "admin"}
 )
 
 // tokenFlags say what a new token is for, and where it goes.
@@ -141,7 +142,8 @@ type tokenMade struct {
 
 func (a *app) tellToken(cmd *cobra.Command, t api.TokenIssued, to *secretTo) error {
 	doc := tokenMade{t.TokenID, t.Kind, t.Principal, t.Owner, t.Scopes, t.OneTime, t.ExpiresAt, t.Token, to.path}
-	about := fmt.Sprintf("token %s of %s (%s), good until %s: %s\n", t.TokenID, plain(t.Owner), t.Kind, t.ExpiresAt, plain(strings.Join(t.Scopes, " ")))
+	about := fmt.Sprintf("token %s of %s (%s), good until %s: %s\n", t.TokenID, plain(t.Owner), t.Kind, t.ExpiresAt,
+		plain(strings.Join(t.Scopes, " ")))
 	switch {
 	case to.path != "":
 		if err := to.write(t.Token); err != nil {
@@ -237,7 +239,8 @@ func printTokens(w io.Writer, list []api.TokenInfo) error {
 		if t.ExpiresAt != nil {
 			until = *t.ExpiresAt
 		}
-		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s", t.TokenID, t.Kind, plain(t.Principal), t.Status, t.CreatedAt, until, plain(strings.Join(t.Scopes, " ")))
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s", t.TokenID, t.Kind, plain(t.Principal), t.Status, t.CreatedAt, until,
+			plain(strings.Join(t.Scopes, " ")))
 	})
 }
 

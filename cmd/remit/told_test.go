@@ -14,9 +14,9 @@ import (
 	"remit/proof/journal"
 )
 
-// told checks what the nexus knows of a session: its summary, made from the bundle,
-// and each entry of its journal in the run's log, in order and once. It returns the
-// id of the run there.
+// told checks what the nexus has of a session: its summary, made from the bundle, and
+// each entry of its journal in the log of the run, in order and once. It returns the id
+// of the run at the nexus.
 func (n *nexus) told(t *testing.T, token string, r ran) (run string) {
 	t.Helper()
 	log, err := journal.ReadFile(filepath.Join(r.Dir, evidence.JournalFile))
@@ -52,11 +52,11 @@ func (n *nexus) told(t *testing.T, token string, r ran) (run string) {
 	}
 	verdict := slices.IndexFunc(log.Entries, func(e journal.Entry) bool { return e.Name == evidence.StepRunCompleted })
 	if len(hashes) != int(is.Journal.Entries) || len(hashes) <= verdict {
-		t.Errorf("%d entries were told, and the verdict is entry %d of %d", len(hashes), verdict, len(log.Entries))
+		t.Errorf("%d entries were sent, and the verdict is entry %d of %d", len(hashes), verdict, len(log.Entries))
 	}
 	for i, hash := range hashes {
 		if hash != log.Entries[i].EntryHash {
-			t.Errorf("entry %d was told as another one", i)
+			t.Errorf("entry %d was sent as another one", i)
 		}
 	}
 	return is.RunID

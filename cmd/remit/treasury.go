@@ -23,7 +23,8 @@ func (a *app) treasuryCommand() *cobra.Command {
 		Long: `The treasury holds the price of a job before it is dispatched, and pays it or
 gives it back after the verdict. Amounts are whole millisatoshis.`,
 	}
-	cmd.AddCommand(a.treasurySummaryCommand(), a.treasuryAccountsCommand(), a.treasuryAccountCommand(), a.treasuryFundCommand(), a.treasuryReconcileCommand())
+	cmd.AddCommand(a.treasurySummaryCommand(), a.treasuryAccountsCommand(), a.treasuryAccountCommand(), a.treasuryFundCommand(),
+		a.treasuryReconcileCommand())
 	return cmd
 }
 
@@ -308,7 +309,8 @@ func budgetAccount(ctx context.Context, c *api.Client, owner string, limit int64
 		return "", err
 	}
 	if !slices.Contains(me.Scopes, authority.ScopeAdmin) { // before an account is there that has no money
-		return "", reason.Errorf(reason.ScopeMissing, "funding an account needs the scope %s, which this token lacks; no account was opened", authority.ScopeAdmin)
+		return "", reason.Errorf(reason.ScopeMissing, "funding an account needs the scope %s, which this token lacks; no account was opened",
+			authority.ScopeAdmin)
 	}
 	opened, err := changeAccount(ctx, c, "", limit, false)
 	return opened.AccountID, err

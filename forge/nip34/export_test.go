@@ -301,6 +301,6 @@ func TestAddresses(t *testing.T) {
 	c := aChange("s1", KindDraft)
 	c.Patch, c.Clone = strings.Repeat("x", MaxEvent), nil
 	if _, err := export(t, c, new(memory)); reason.CodeOf(err) != reason.ForgeUnknown || !strings.Contains(err.Error(), "fetched") {
-		t.Errorf("a large change that nobody can fetch: %v", err)
+		t.Errorf("a large change that cannot be fetched: %v", err)
 	}
 }

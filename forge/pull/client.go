@@ -254,9 +254,9 @@ func said(body []byte) string {
 	return fmt.Sprintf(" (%.200q)", doc.Message)
 }
 
-// limitOf reports whether an answer asks for patience, and how much. GitHub has two
-// limits: the first is told by x-ratelimit-remaining, the second by 403 or 429 with
-// retry-after, or by its message alone, where a minute is to be waited.
+// limitOf reports whether an answer asks the client to wait, and how long. GitHub has two
+// limits. x-ratelimit-remaining shows the first. A 403 or 429 shows the second, with
+// retry-after or only with a message; with only a message the client waits a minute.
 func limitOf(resp *http.Response, body []byte) (time.Duration, bool) {
 	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusForbidden {
 		return 0, false

@@ -64,7 +64,8 @@ func (l *label) UnmarshalJSON(text []byte) error {
 }
 
 func (i *issue) told(a Address) Issue {
-	out := Issue{Number: i.Number, URL: a.Issue(i.Number), Title: i.Title, Author: i.User.Login, Labels: []string{}, Assignees: []string{}, Body: i.Body, Closed: i.State != "open"}
+	out := Issue{Number: i.Number, URL: a.Issue(i.Number), Title: i.Title, Author: i.User.Login, Labels: []string{}, Assignees: []string{},
+		Body: i.Body, Closed: i.State != "open"}
 	for _, l := range i.Labels {
 		out.Labels = append(out.Labels, l.Name)
 	}
@@ -82,11 +83,13 @@ func (a Address) Issue(number int) string { return fmt.Sprintf("%s/issues/%d", a
 func ParseIssue(kind Kind, text string) (a Address, number int, err error) {
 	repository, word, number := page(text)
 	if word != "issues" {
-		return a, 0, reason.Errorf(reason.ForgeUnknown, "%.200q is no address of an issue", text).WithHint("write https://HOST/OWNER/NAME/issues/N")
+		return a, 0, reason.Errorf(reason.ForgeUnknown, "%.200q is no address of an issue", text).
+			WithHint("write https://HOST/OWNER/NAME/issues/N")
 	}
 	a, err = ParseAddress(cmp.Or(kind, GitHub), repository)
 	if err == nil && kind == "" && !a.Public() {
-		err = reason.Errorf(reason.ForgeUnknown, "the address does not say which interface %s has", a.Web).WithHint("add --forge-kind github or --forge-kind gitea")
+		err = reason.Errorf(reason.ForgeUnknown, "the address does not say which interface %s has", a.Web).
+			WithHint("add --forge-kind github or --forge-kind gitea")
 	}
 	return a, number, err
 }
@@ -101,7 +104,8 @@ func (c *Client) Issue(ctx context.Context, number int) (Issue, error) {
 	case doc.Number != number || doc.Title == "":
 		return Issue{}, unreachable("its answer about issue %d has no title, or is about another one", number)
 	case doc.Pull != nil:
-		return Issue{}, reason.Errorf(reason.ForgeUnknown, "%d is a pull request, and no issue", number).WithHint("`remit check --pr %d` verifies it", number)
+		return Issue{}, reason.Errorf(reason.ForgeUnknown, "%d is a pull request, and no issue", number).
+			WithHint("`remit check --pr %d` verifies it", number)
 	}
 	return doc.told(c.Address), nil
 }

@@ -172,8 +172,8 @@ func TestSyncChecks(t *testing.T) {
 	}
 }
 
-// TestSyncGivesUp: a forge that stays away is told with its code, after a bounded
-// wait, and the token is in no error.
+// TestSyncGivesUp: a forge that stays out of reach gives an error with its code, after a
+// bounded wait, and the token is in no error.
 func TestSyncGivesUp(t *testing.T) {
 	t.Parallel()
 	bothKinds(t, func(t *testing.T, gitea bool) {
@@ -237,8 +237,9 @@ type wantsPatience struct{ error }
 func (wantsPatience) RetryAfter() time.Duration { return 7 * time.Second }
 func (e wantsPatience) Unwrap() error           { return e.error }
 
-// TestAgain: what is unreachable is tried again, as long as it asks for; what is refused
-// is not, and what stays away is told with its own error.
+// TestAgain: a forge that is out of reach is tried again after the time that it asks for.
+// A refused request is not tried again. A forge that stays out of reach gives its own
+// error.
 func TestAgain(t *testing.T) {
 	t.Parallel()
 	away, denied := reason.Errorf(reason.ForgeUnreachable, "away"), reason.Errorf(reason.ForgeDenied, "denied")

@@ -73,7 +73,7 @@ func (r Remote) refs(ctx context.Context, service string) (Refs, error) {
 }
 
 // Push sends commits of store, and then changes refs, all or none where the other
-// side can do that. What the other side has already is told by refs.
+// side can do that. refs says which commits the other side has already.
 func (r Remote) Push(ctx context.Context, store git.Dir, refs Refs, updates []Update) error {
 	if refs.Format != store.Format {
 		return unreachable("it has object ids of %s, and the change has those of %s", refs.Format, store.Format)

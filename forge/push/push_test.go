@@ -102,7 +102,7 @@ func TestPush(t *testing.T) {
 	}
 	err = remote.Push(t.Context(), store, refs, []push.Update{{Ref: "refs/heads/main", Old: zero, New: commit}})
 	if reason.CodeOf(err) != reason.ForgeDenied {
-		t.Errorf("a branch that is there, told as new: %v", err)
+		t.Errorf("a branch that exists is reported as new: %v", err)
 	}
 	if got := run(t, bare, "rev-parse", "main"); got != base {
 		t.Error("main has moved")

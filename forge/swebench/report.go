@@ -54,7 +54,8 @@ func (r *RunReport) Finish(instances map[string]Instance) {
 	for _, id := range r.SubmittedIDs {
 		all[id] = true
 	}
-	for _, ids := range []*[]string{&r.CompletedIDs, &r.IncompleteIDs, &r.EmptyPatchIDs, &r.SubmittedIDs, &r.ResolvedIDs, &r.UnresolvedIDs, &r.ErrorIDs} {
+	for _, ids := range []*[]string{&r.CompletedIDs, &r.IncompleteIDs, &r.EmptyPatchIDs, &r.SubmittedIDs, &r.ResolvedIDs,
+		&r.UnresolvedIDs, &r.ErrorIDs} {
 		if *ids == nil {
 			*ids = []string{}
 		}

@@ -21,7 +21,7 @@ type Binding struct {
 	ModelProvider  string `json:"model_provider"` // "" of an engine that asks no model
 	Model          string `json:"model"`
 	BaselineCommit string `json:"baseline_commit"`
-	TargetSHA256   string `json:"target_sha256"` // stands for the repository, whose path is not told
+	TargetSHA256   string `json:"target_sha256"` // stands for the repository; the path itself is not sent
 }
 
 // Bound reports whether an approval of a contract of this mode needs a binding:

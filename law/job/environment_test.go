@@ -76,7 +76,7 @@ func TestVerdictOnLayers(t *testing.T) {
 	uncalled := response(job.Success, 0, 0)
 	uncalled.EnvInfo.Layers = []job.Layer{layerOf("a")}
 	if got := job.Check(request(t), uncalled); got.Outcome != job.ProviderFault {
-		t.Errorf("layers that nobody asked for: %+v", got)
+		t.Errorf("layers that the job did not ask for: %+v", got)
 	}
 }
 

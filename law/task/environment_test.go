@@ -165,7 +165,7 @@ func TestConnectThatIsRefused(t *testing.T) {
 	}
 }
 
-// A task file comes from whoever wants the change.
+// The author of a task file is the person who wants the change.
 func TestNoTaskFileStatesAnEnvironment(t *testing.T) {
 	t.Parallel()
 	_, err := Parse("task.yaml", []byte("task_id: x\nenvironment: {env: {A: b}}\n"))

@@ -295,9 +295,9 @@ func (c *Contract) BindInstructions(content []byte) (*Contract, error) {
 	return out, nil
 }
 
-// Assignment is what an engine is told: the instructions and, where the contract names
-// a file, its content. Each line of that is quoted, so that a repository's words
-// cannot pass for the task's.
+// Assignment returns the text that an engine gets: the instructions and, where the
+// contract names a file, its content. Each line of the file is quoted, so that text of
+// the repository cannot pass for text of the task.
 func (c *Contract) Assignment(content []byte) (string, error) {
 	if c.InstructionsFrom == nil {
 		return c.Instructions, nil

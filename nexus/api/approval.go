@@ -10,8 +10,8 @@ func (b *ApprovalBinding) Work() *job.Binding {
 	if b == nil {
 		return nil
 	}
-	return &job.Binding{Engine: b.Engine, EngineVersion: b.EngineVersion, EngineSHA256: b.EngineSha256, ModelProvider: b.ModelProvider, Model: b.Model,
-		BaselineCommit: b.BaselineCommit, TargetSHA256: b.TargetSha256}
+	return &job.Binding{Engine: b.Engine, EngineVersion: b.EngineVersion, EngineSHA256: b.EngineSha256,
+		ModelProvider: b.ModelProvider, Model: b.Model, BaselineCommit: b.BaselineCommit, TargetSHA256: b.TargetSha256}
 }
 
 // BindingOf is the binding as the API has it, nil for none.
@@ -19,8 +19,8 @@ func BindingOf(b *job.Binding) *ApprovalBinding {
 	if b == nil {
 		return nil
 	}
-	return &ApprovalBinding{Engine: b.Engine, EngineVersion: b.EngineVersion, EngineSha256: b.EngineSHA256, ModelProvider: b.ModelProvider, Model: b.Model,
-		BaselineCommit: b.BaselineCommit, TargetSha256: b.TargetSHA256}
+	return &ApprovalBinding{Engine: b.Engine, EngineVersion: b.EngineVersion, EngineSha256: b.EngineSHA256,
+		ModelProvider: b.ModelProvider, Model: b.Model, BaselineCommit: b.BaselineCommit, TargetSha256: b.TargetSHA256}
 }
 
 // AskerOf is what an asker says of itself as the API has it, nil for nothing.
@@ -28,8 +28,8 @@ func AskerOf(a *job.Asker) *ApprovalAsker {
 	if a == nil {
 		return nil
 	}
-	out := &ApprovalAsker{SessionID: a.SessionID, Engine: a.Engine, EngineVersion: a.EngineVersion, ModelProvider: a.ModelProvider, Model: a.Model,
-		Lowered: []LoweredLimit{}}
+	out := &ApprovalAsker{SessionID: a.SessionID, Engine: a.Engine, EngineVersion: a.EngineVersion,
+		ModelProvider: a.ModelProvider, Model: a.Model, Lowered: []LoweredLimit{}}
 	for _, l := range a.Lowered {
 		out.Lowered = append(out.Lowered, LoweredLimit{Limit: l.Limit, Asked: l.Asked, Allowed: l.Allowed})
 	}
@@ -41,7 +41,8 @@ func (a *ApprovalAsker) Work() *job.Asker {
 	if a == nil {
 		return nil
 	}
-	out := &job.Asker{SessionID: a.SessionID, Engine: a.Engine, EngineVersion: a.EngineVersion, ModelProvider: a.ModelProvider, Model: a.Model, Lowered: []task.Lowered{}}
+	out := &job.Asker{SessionID: a.SessionID, Engine: a.Engine, EngineVersion: a.EngineVersion, ModelProvider: a.ModelProvider,
+		Model: a.Model, Lowered: []task.Lowered{}}
 	for _, l := range a.Lowered {
 		out.Lowered = append(out.Lowered, task.Lowered{Limit: l.Limit, Asked: l.Asked, Allowed: l.Allowed})
 	}

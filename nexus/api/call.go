@@ -176,7 +176,8 @@ func (c *Client) send(ctx context.Context, r request, accept func(*http.Response
 			if cause := context.Cause(ctx); cause != nil {
 				return fmt.Errorf("%s %s: %w", r.Method, req.URL.Path, cause)
 			}
-			err = &reason.Error{Code: reason.StoreUnavailable, Message: "the nexus at " + c.base.Scheme + "://" + c.base.Host + " cannot be reached: " + c.hide(plainCause(err)), Err: err,
+			err = &reason.Error{Code: reason.StoreUnavailable,
+				Message: "the nexus at " + c.base.Scheme + "://" + c.base.Host + " cannot be reached: " + c.hide(plainCause(err)), Err: err,
 				Hint: cmp.Or(handshakeHint(err), "check that `remit serve` runs and that its URL is right")}
 		}
 		if attempt >= c.retry.Attempts || !r.repeatable(err) {

@@ -99,7 +99,8 @@ func ParseAddress(server string, plaintext bool) (*url.URL, error) {
 			return nil, reason.Errorf(reason.RequestInvalid, "%q is not the URL of a nexus", bare).
 				WithHint("it lacks the scheme: write https://%[1]s, or http://%[1]s for a nexus on this machine", bare)
 		}
-		return nil, reason.Errorf(reason.RequestInvalid, "what was given is not the URL of a nexus, and is not repeated: it may hold a credential").
+		return nil, reason.Errorf(reason.RequestInvalid,
+			"what was given is not the URL of a nexus, and is not repeated: it may hold a credential").
 			WithHint("want https://host[:port], or http://localhost:port on this machine, without user or password")
 	case u.Scheme == "http" && !plaintext && !loopback(u.Hostname()):
 		return nil, reason.Errorf(reason.RequestInvalid, "refusing to send a credential to %q without TLS", u.Host).

@@ -159,8 +159,9 @@ func (a *Machine) connect(ctx context.Context, m *opened) (conn *requester.Conne
 			Scopes: []string{authority.ScopeWork, authority.ScopeRead}}},
 	}
 	if a.Operator != "" {
-		credentials = append(credentials, credential{&a.operator, identity.Grant{Kind: authority.User, Principal: a.Operator, Owner: Owner, TTL: tokenTTL,
-			Scopes: []string{authority.ScopeApprove, authority.ScopeRead}}})
+		credentials = append(credentials, credential{&a.operator,
+			identity.Grant{Kind: authority.User, Principal: a.Operator, Owner: Owner, TTL: tokenTTL,
+				Scopes: []string{authority.ScopeApprove, authority.ScopeRead}}})
 	}
 	clients, err := m.clients(ctx, credentials...)
 	if err != nil {
@@ -210,8 +211,9 @@ func (m *opened) clients(ctx context.Context, credentials ...credential) ([]*api
 	out := make([]*api.Client, len(credentials))
 	for i, c := range credentials {
 		var err error
-		if out[i], err = api.Connect(url, *c.token, api.Options{Retry: api.Retry{Attempts: 1}, HTTP: &http.Client{Transport: &http.Transport{DisableCompression: true,
-			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return m.pipe.dial(ctx) }}}}); err != nil {
+		if out[i], err = api.Connect(url, *c.token, api.Options{Retry: api.Retry{Attempts: 1},
+			HTTP: &http.Client{Transport: &http.Transport{DisableCompression: true,
+				DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return m.pipe.dial(ctx) }}}}); err != nil {
 			return nil, err
 		}
 	}

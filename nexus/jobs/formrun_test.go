@@ -32,8 +32,8 @@ func TestEngineAsked(t *testing.T) {
 	}
 }
 
-// TestRunEndsWithItsJobs: a run of the page for new runs has no client. It ends in the
-// moment in which its last job does, as that says, whoever ends the job.
+// TestRunEndsWithItsJobs: a run of the page for new runs has no client. It ends together
+// with its last job and with the same result, no matter who ends the job.
 func TestRunEndsWithItsJobs(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
 		caps := wide

@@ -65,7 +65,7 @@ func (t *ToldEntry) check(next int64, head string) error {
 	at := fmt.Sprintf("entries[seq %d]", t.Seq)
 	switch {
 	case t.Seq != next:
-		return reason.Errorf(reason.Conflict, "entry %d of the journal was told, and %d is next", t.Seq, next)
+		return reason.Errorf(reason.Conflict, "entry %d of the journal was sent, and %d is next", t.Seq, next)
 	case t.PrevHash == nil && next > 0, t.PrevHash != nil && *t.PrevHash != head:
 		return reason.Errorf(reason.Conflict, "entry %d of the journal does not follow the one that the log has", t.Seq)
 	case !canon.ValidDigest(t.EntryHash):
@@ -191,14 +191,15 @@ func CompareJournal(e store.Event, entries []journal.Entry) (difference string) 
 		return fmt.Sprintf("event %d cannot be read", e.Seq)
 	}
 	if t.Seq < 0 || t.Seq >= int64(len(entries)) {
-		return fmt.Sprintf("entry %d was told, and the bundle's journal has %d", t.Seq, len(entries))
+		return fmt.Sprintf("entry %d was sent, and the bundle's journal has %d entries", t.Seq, len(entries))
 	}
 	told, is := t.entry(), entries[t.Seq]
 	if t.Cut {
 		is.Inputs, is.Outputs = told.Inputs, told.Outputs
 	}
 	if !sameEntry(told, is) {
-		return fmt.Sprintf("entry %d was told as %s (%s), and the bundle's journal has another one there: %s (%s)", t.Seq, told.Name, told.Status, is.Name, is.Status)
+		return fmt.Sprintf("entry %d was sent as %s (%s), and the bundle's journal has another one there: %s (%s)", t.Seq, told.Name,
+			told.Status, is.Name, is.Status)
 	}
 	return ""
 }

@@ -165,7 +165,8 @@ func CreateRun(tx *store.Tx, p authority.Principal, r RunRequest) (Run, error) {
 		PolicyBundleID: r.PolicyBundleID, Metadata: metadata, RequestKey: r.Key, Silence: r.Silence.Milliseconds(), CreatedBy: p.ID,
 	}
 	if r.Metadata[MetadataForm] != "" { // found by what was asked for, until its bundle says more
-		run.RunFacts = store.RunFacts{Engine: evidence.CutText(r.Metadata["engine"], maxValue), Model: evidence.CutText(r.Metadata["model"], maxValue)}
+		run.RunFacts = store.RunFacts{Engine: evidence.CutText(r.Metadata["engine"], maxValue),
+			Model: evidence.CutText(r.Metadata["model"], maxValue)}
 	}
 	if run, err = tx.InsertRun(run); err != nil {
 		return Run{}, err
@@ -320,7 +321,8 @@ func payable(tx *store.Tx, owner string, price int64) error {
 	budget, err := tx.LedgerAccount(budgetOf(owner))
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return reason.Errorf(reason.InsufficientBudget, "%q has no budget account", owner).WithHint("`remit treasury account --limit MSATS` opens an account, and an administrator funds it with `remit treasury fund ACCOUNT --amount MSATS`")
+		return reason.Errorf(reason.InsufficientBudget, "%q has no budget account", owner).
+			WithHint("`remit treasury account --limit MSATS` opens an account, and an administrator funds it with `remit treasury fund ACCOUNT --amount MSATS`")
 	case err != nil:
 		return err
 	case budget.Closed():

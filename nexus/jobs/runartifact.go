@@ -189,7 +189,8 @@ func BundleOfResponse(tx *store.Tx, jobID string, response []byte) (*JobBundle, 
 	if err != nil || got.SHA256 != given.BundleSHA256 {
 		return nil, nil //nolint:nilerr // Complete says it
 	}
-	out := &JobBundle{RunArtifactRequest{Name: BundleZip, SHA256: got.SHA256, SizeBytes: got.SizeBytes}, run.ID, asked.ContractSHA256, asked.Baseline.Commit}
+	out := &JobBundle{RunArtifactRequest{Name: BundleZip, SHA256: got.SHA256, SizeBytes: got.SizeBytes}, run.ID, asked.ContractSHA256,
+		asked.Baseline.Commit}
 	if out.admit(tx, run.ID, true) != nil {
 		return nil, nil //nolint:nilerr // it stays an artifact of the job
 	}

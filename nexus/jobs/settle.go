@@ -257,7 +257,8 @@ func unaffordable(err error) *reason.Error {
 	case reason.InsufficientBudget, reason.AccountClosed:
 		return e
 	case reason.NotFound:
-		return reason.Errorf(reason.InsufficientBudget, "%s", e.Message).WithHint("`remit treasury account --limit MSATS` opens an account, and an administrator funds it with `remit treasury fund ACCOUNT --amount MSATS`")
+		return reason.Errorf(reason.InsufficientBudget, "%s", e.Message).
+			WithHint("`remit treasury account --limit MSATS` opens an account, and an administrator funds it with `remit treasury fund ACCOUNT --amount MSATS`")
 	}
 	return nil
 }

@@ -98,8 +98,10 @@ func putSummary(tx *store.Tx, run *Run, s *evidence.RunSummary, source string, f
 	if s.Blocker != nil {
 		run.Blocker = evidence.CutText(string(s.Blocker.Code), maxRef)
 	}
-	words := wordsOf(strings.TrimPrefix(run.ID, "run_"), run.Engine, run.Model, run.Blocker, run.RepoRef, run.IssueRef, s.TaskID, s.Title, s.SessionID)
-	return tx.PutRunSummary(*run, store.RunSummaryRow{Body: string(body), Source: source, Findings: string(list)}, words[:min(len(words), maxRunWords)])
+	words := wordsOf(strings.TrimPrefix(run.ID, "run_"), run.Engine, run.Model, run.Blocker, run.RepoRef, run.IssueRef, s.TaskID,
+		s.Title, s.SessionID)
+	return tx.PutRunSummary(*run, store.RunSummaryRow{Body: string(body), Source: source, Findings: string(list)},
+		words[:min(len(words), maxRunWords)])
 }
 
 // tellSummary takes over what a client says of its run. What a bundle has said
@@ -191,14 +193,14 @@ func Derive(tx *store.Tx, p authority.Principal, runID string, d Derived) error 
 	if old != nil && was.Summary.Source == SummaryTold && old.JournalEntries == d.Summary.JournalEntries {
 		if differ := d.Summary.Differences(old); len(differ) > 0 {
 			d.Findings = append(d.Findings, Finding{reason.ProjectionMismatch,
-				"the summary that was told is not what the bundle gives: " + strings.Join(differ, ", ")})
+				"the summary that the client sent differs from the bundle: " + strings.Join(differ, ", ")})
 		}
 	}
 	if session := sessionOf(run); session != "" && session != d.Summary.SessionID {
 		d.Findings = append(d.Findings, Finding{reason.JournalChain, "the bundle is that of another session"})
 	}
 	if run.JournalHead != d.JournalHead {
-		d.Findings = append(d.Findings, Finding{reason.JournalChain, "entries of the journal were told while the bundle was handed over"})
+		d.Findings = append(d.Findings, Finding{reason.JournalChain, "entries of the journal were sent while the bundle was handed over"})
 	}
 	return putSummary(tx, &run, d.Summary, SummaryBundle, slices.Compact(d.Findings))
 }

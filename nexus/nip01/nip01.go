@@ -1,9 +1,9 @@
 // Package nip01 is the client's side of Nostr (NIP-01) over WebSocket: it sends an event
 // and waits for what the relay says of it, and asks for events that are stored.
 //
-// A relay is a stranger. Every exchange is bounded in time, in messages and in the bytes
-// of each; what a relay says of itself reaches its caller as short printable text; and
-// the events that it sends are raw: whoever reads them verifies them.
+// A relay is not trusted. Every exchange has a limit of time, of messages and of bytes in
+// each message. What a relay says of itself reaches the caller as short printable text.
+// Events come as they were sent: the caller verifies them.
 package nip01
 
 import (

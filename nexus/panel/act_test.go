@@ -61,14 +61,14 @@ func (w *world) attacks(b *browser, reader, path string, form func(...string) ur
 		"another origin": by("Origin", "https://evil.example"), "no origin": by("Origin", ""), "another site": by("Sec-Fetch-Site", "cross-site"),
 		"no token":        func() got { return b.do("POST", path, form("csrf", "")) },
 		"another token":   func() got { return b.do("POST", path, form("csrf", strings.Repeat("0", len(b.csrf)))) },
-		"nobody":          func() got { return (&browser{w: w}).do("POST", path, form()) },
+		"no login":        func() got { return (&browser{w: w}).do("POST", path, form()) },
 		"without a scope": func() got { r := w.login(reader); return r.do("POST", path, form("csrf", r.csrf)) },
 		"by a link":       func() got { return b.get(path + "?" + form().Encode()) },
 	}
 }
 
-// TestDecide: a decision is one request that a page of this server has sent for
-// somebody who may decide, with a reason.
+// TestDecide: a decision is one request with a reason. A page of this server sends it for
+// a person who may decide.
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil, true)
@@ -189,7 +189,7 @@ func TestConclude(t *testing.T) {
 	attacks["another word"] = func() got { return b.do("POST", path+"/outcome", form("outcome", "forgotten")) }
 	attacks["no reason"] = func() got { return b.do("POST", path+"/outcome", form("reason", " \n ")) }
 	attacks["a long reason"] = func() got { return b.do("POST", path+"/outcome", form("reason", strings.Repeat("x", 501))) }
-	attacks["somebody else"] = func() got {
+	attacks["another user"] = func() got {
 		bob := w.login(w.token("bob", authority.ScopeRead, authority.ScopeRuns))
 		return bob.do("POST", path+"/outcome", form("csrf", bob.csrf))
 	}
@@ -246,7 +246,7 @@ func TestOthersDoNotExist(t *testing.T) {
 			t.Errorf("%s: %d for its owner", path, out.status)
 		}
 		if out := other.get(path); out.status != http.StatusNotFound || strings.Contains(out.body, "secret-of-alice") {
-			t.Errorf("%s: %d for somebody else", path, out.status)
+			t.Errorf("%s: %d for another user", path, out.status)
 		}
 	}
 	seen := 0

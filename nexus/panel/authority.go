@@ -192,7 +192,8 @@ func conclude(ctx context.Context, c *api.Client, r *http.Request) error {
 		return err
 	}
 	kind := api.OutcomeRequestKind(r.PostForm.Get("outcome"))
-	_, err = api.RecordOutcome.Do(ctx, c, keyOf(r)+"-"+string(kind), r.PathValue("id"), api.OutcomeRequest{Kind: kind, Note: &why, Seal: new(true)})
+	_, err = api.RecordOutcome.Do(ctx, c, keyOf(r)+"-"+string(kind), r.PathValue("id"),
+		api.OutcomeRequest{Kind: kind, Note: &why, Seal: new(true)})
 	return err
 }
 
@@ -260,7 +261,8 @@ func machineOf(one api.Provider, now time.Time) machine {
 		m.Mark, m.Word = "block", "Late"
 	}
 	if c := one.Caps; c != nil && c.Concurrency > 0 {
-		m.Use = append(m.Use, use{"jobs", thousands(one.LeasedJobs), thousands(c.Concurrency), fmt.Sprintf("%.1f%%", min(100, 100*float64(one.LeasedJobs)/float64(c.Concurrency)))})
+		m.Use = append(m.Use, use{"jobs", thousands(one.LeasedJobs), thousands(c.Concurrency),
+			fmt.Sprintf("%.1f%%", min(100, 100*float64(one.LeasedJobs)/float64(c.Concurrency)))})
 	}
 	if one.Observed != nil {
 		m.Seen = clip(maxSaid, string(indented(*one.Observed)))

@@ -88,8 +88,8 @@ func BenchmarkManyRuns(b *testing.B) {
 	}
 }
 
-// BenchmarkTold is what a run waits for at its end: what of its journal was not told
-// beside it goes in one request, here all of it but the first entry.
+// BenchmarkTold measures what a run waits for at its end: one request sends the entries
+// of the journal that were not sent during the run, here all but the first entry.
 func BenchmarkTold(b *testing.B) {
 	w := newWorld(b, nil, true)
 	token := w.token("alice", authority.ScopeRead, authority.ScopeRuns)

@@ -26,7 +26,8 @@ var bridgeMarks = map[string]string{"waiting": "run", "pending": "run", "sent": 
 
 func (p *Panel) bridge(_ http.ResponseWriter, r *http.Request, v *viewer) (*page, error) {
 	limit := pageSize
-	got, err := api.ListBridgeEvents.Get(r.Context(), v.client, api.ListBridgeEventsParams{Cursor: api.Optional(r.URL.Query().Get("cursor")), Limit: &limit})
+	got, err := api.ListBridgeEvents.Get(r.Context(), v.client,
+		api.ListBridgeEventsParams{Cursor: api.Optional(r.URL.Query().Get("cursor")), Limit: &limit})
 	if err != nil {
 		return nil, err
 	}

@@ -51,8 +51,8 @@ func browse(t testing.TB) context.Context {
 	return ctx
 }
 
-// growingRun is a home whose first run goes on, and has as many entries as it is
-// told.
+// growingRun is a home whose first run goes on. The field entries sets how many entries
+// it shows.
 type growingRun struct {
 	*memoryHome
 	entries atomic.Int64

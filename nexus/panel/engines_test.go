@@ -93,6 +93,6 @@ func TestSeveralEngines(t *testing.T) {
 		t.Errorf("%q: runs of one form are said to differ", faults(t, compared.body))
 	}
 	if out := w.login(w.token("bob", authority.ScopeRead)).get(made); out.status != http.StatusNotFound || strings.Contains(out.body, "codex") {
-		t.Errorf("somebody else compares them: %d", out.status)
+		t.Errorf("another user compares them: %d", out.status)
 	}
 }

@@ -62,8 +62,8 @@ func TestPagesOf(t *testing.T) {
 	}
 }
 
-// faults are what a page must not have: markup that somebody else wrote, anything
-// inline, and characters that are unseen.
+// faults returns what a page must not have: markup from outside this program, anything
+// inline, and invisible characters.
 func faults(t *testing.T, page string) (out []string) {
 	t.Helper()
 	for _, r := range page {

@@ -88,7 +88,8 @@ func (p *Panel) export(w http.ResponseWriter, r *http.Request, v *viewer) (*page
 	to := r.PathValue("to")
 	i := slices.IndexFunc(ExportForms, func(f ExportForm) bool { return f.To == to })
 	if i < 0 {
-		return nil, reason.Errorf(reason.NotFound, "%.40q is no form that a page hands out", to).WithHint("`remit export %s --to FORM` may know it", s.ID)
+		return nil, reason.Errorf(reason.NotFound, "%.40q is no form that a page hands out", to).
+			WithHint("`remit export %s --to FORM` may know it", s.ID)
 	}
 	out := &download{ResponseWriter: w, name: fileName(s.ID, "remit"+ExportForms[i].Suffix)}
 	if err := p.opt.Home.Export(r.Context(), s.ID, to, out); err != nil {

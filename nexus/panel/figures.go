@@ -67,7 +67,8 @@ func (d *figuresPage) collect() {
 		d.Figures = append(d.Figures, f)
 	}
 	share := func(name, code string, r metrics.Ratio) {
-		d.Figures = append(d.Figures, figure{Name: name, Code: code, Value: rate(r), From: thousands(r.Count) + " of " + thousands(r.Of), Why: r.Reason, Href: runs})
+		d.Figures = append(d.Figures, figure{Name: name, Code: code, Value: rate(r), From: thousands(r.Count) + " of " + thousands(r.Of),
+			Why: r.Reason, Href: runs})
 	}
 	share("Dispatches that were answered", "fill_rate", d.FillRate)
 	add("Until an answer, median", "median_dispatch_latency_ms", " ms", d.DispatchLatencyMedian)

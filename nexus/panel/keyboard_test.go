@@ -15,8 +15,8 @@ import (
 	"remit/nexus/api"
 )
 
-// keyboard is somebody who has no pointer: keys go to whatever has the focus, and a
-// page is left by what it offers.
+// keyboard is a person without a pointer: keys go to the element that has the focus, and
+// the person leaves a page by a link or a button on it.
 type keyboard struct {
 	ctx   context.Context
 	t     testing.TB
@@ -202,7 +202,7 @@ func (w *world) byKeyboard(ctx context.Context, token string, do steps) {
 	k.follow(`main a[href^="/compare?"]`)
 	k.until(`location.pathname === "/compare" && document.querySelectorAll("main table a[href^='/runs/']").length > 1`)
 
-	// A new run, described by a link that somebody kept and a task that is typed.
+	// A new run, described by a saved link and a task that is typed.
 	do("open a kept link", chromedp.Navigate(w.url+"/new?"+url.Values{"repo_ref": {"keys"}, "source": {"/srv/links"}, "commit": {strings.Repeat("a", 40)},
 		"tree": {strings.Repeat("b", 40)}, "engine": {"fixer"}, "wall_secs": {"100"}}.Encode()))
 	k.until(`document.querySelector("#task") !== null`)

@@ -39,7 +39,7 @@ func ladderStatus() ladder.Status {
 }
 
 // TestLadder: every engine has a cell for each stage that says how it stands, and one
-// command to type next; to who is at the machine, and nobody else.
+// command to type next. Only a user at the machine sees the page.
 func TestLadder(t *testing.T) {
 	t.Parallel()
 	status := ladderStatus()

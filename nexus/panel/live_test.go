@@ -40,8 +40,8 @@ func (w *world) dial(ctx context.Context, topic string, header http.Header) (*we
 	return conn, resp.StatusCode, err
 }
 
-// TestLive: a page is told when its run has changed, and only a page of this server
-// of somebody who may see the run.
+// TestLive: a page gets a message when its run has changed, but only a page of this server
+// that belongs to a user who may see the run.
 func TestLive(t *testing.T) {
 	t.Parallel()
 	home := &growing{memoryHome: hostileHome()}
@@ -53,7 +53,7 @@ func TestLive(t *testing.T) {
 	cookie := http.Header{"Cookie": {b.cookie.Name + "=" + b.cookie.Value}, "Origin": {w.url}}
 	topic := liveTopic("home", "20261123T100000Z-b-2")
 	for name, header := range map[string]http.Header{
-		"nobody":         {"Origin": {w.url}},
+		"no login":       {"Origin": {w.url}},
 		"another origin": {"Cookie": cookie["Cookie"], "Origin": {"https://evil.example"}},
 		"a proxy":        {"Cookie": cookie["Cookie"], "Origin": {w.url}, "X-Forwarded-For": {"203.0.113.9"}},
 	} {
@@ -93,7 +93,7 @@ func TestLive(t *testing.T) {
 		t.Errorf("then %d", got)
 	}
 	if late := time.Since(begin); late > 5*time.Second {
-		t.Errorf("told after %s", late)
+		t.Errorf("the message came after %s", late)
 	}
 }
 
@@ -134,7 +134,7 @@ func TestOneLookForAll(t *testing.T) {
 	}
 	asked := home.asked.Load()
 	if <-one.done; len(p.following) != 0 || home.asked.Load() != asked {
-		t.Error("somebody looks although nobody follows")
+		t.Error("the panel reads the home although no page follows")
 	}
 }
 

@@ -48,8 +48,8 @@ func hostileMachine(o *Options) {
 			line("target", admission.Standing, "2099-01-01T00:00:00.000Z"), line(hostile, hostile, hostile)}}}}
 }
 
-// TestRecords: what was decided on this machine, with its history, for who is at it
-// and nobody else.
+// TestRecords: the page shows what was decided on this machine, with its history, only to
+// a user at the machine.
 func TestRecords(t *testing.T) {
 	t.Parallel()
 	w := newWorldWith(t, nil, true, nil, hostileMachine)

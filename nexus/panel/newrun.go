@@ -27,7 +27,8 @@ import (
 // and a job of the type remit.engine_run.v1. The panel and the nexus execute nothing.
 
 // newFields are what the first page asks for; its address may have them too.
-var newFields = []string{"repo_ref", "issue_ref", "source", "commit", "tree", "engine", "version", "model", "others", "usd", "wall_secs", "max_price", "task"}
+var newFields = []string{"repo_ref", "issue_ref", "source", "commit", "tree", "engine", "version", "model", "others", "usd",
+	"wall_secs", "max_price", "task"}
 
 // newPage is the form, with what was given and what is wrong with it.
 type newPage struct {
@@ -128,7 +129,8 @@ func requestOf(form url.Values) (job.EngineRunRequest, *task.Contract, error) {
 		return none, nil, err
 	}
 	if len(work.HeldOutTests) > 0 {
-		return none, nil, reason.Errorf(reason.RequestInvalid, "the task has held-out tests, which a page cannot send: `remit jobs dispatch --request FILE` can name them by digest")
+		return none, nil, reason.Errorf(reason.RequestInvalid,
+			"the task has held-out tests, which a page cannot send: `remit jobs dispatch --request FILE` can name them by digest")
 	}
 	if work.Base == task.DefaultBase {
 		work.Base = get("commit") // what HEAD is on the machine of a provider is not known
@@ -148,7 +150,8 @@ func requestOf(form url.Values) (job.EngineRunRequest, *task.Contract, error) {
 			return none, nil, reason.Errorf(reason.RequestInvalid, "wall_secs: %.40q is not a number of seconds", given)
 		}
 		if own := work.Budget.WallSeconds; own != nil && out.Budget.WallSecs > *own {
-			return none, nil, reason.Errorf(reason.RequestInvalid, "wall_secs: %d is more than the task allows, which is %d", out.Budget.WallSecs, *own)
+			return none, nil, reason.Errorf(reason.RequestInvalid, "wall_secs: %d is more than the task allows, which is %d",
+				out.Budget.WallSecs, *own)
 		}
 	}
 	if given := get("usd"); given != "" {
@@ -156,7 +159,8 @@ func requestOf(form url.Values) (job.EngineRunRequest, *task.Contract, error) {
 			return none, nil, reason.Errorf(reason.RequestInvalid, "usd: %.40q: %w", given, err)
 		}
 		if own := work.Budget.MaxBudgetMicroUSD; own != nil && out.Budget.MicroUSD > *own {
-			return none, nil, reason.Errorf(reason.RequestInvalid, "usd: %s is more than the task allows, which is %s", money(out.Budget.MicroUSD), money(*own))
+			return none, nil, reason.Errorf(reason.RequestInvalid, "usd: %s is more than the task allows, which is %s",
+				money(out.Budget.MicroUSD), money(*own))
 		}
 	}
 	if get("repo_ref") == "" {
@@ -187,7 +191,8 @@ func maxPrice(form url.Values) (int64, error) {
 }
 
 // checkedRun asks who could take a job now, as the registry does.
-func (p *Panel) checkedRun(ctx context.Context, v *viewer, requests []job.EngineRunRequest, work *task.Contract, most int64) (*checkedRun, error) {
+func (p *Panel) checkedRun(ctx context.Context, v *viewer, requests []job.EngineRunRequest, work *task.Contract,
+	most int64) (*checkedRun, error) {
 	request := requests[0]
 	d := &checkedRun{Work: work, Digest: request.ContractSHA256, Request: request, MaxPrice: most}
 	for _, one := range requests {
@@ -300,19 +305,22 @@ func dispatchNew(ctx context.Context, c *api.Client, r *http.Request) error {
 }
 
 // dispatchOne makes one run and dispatches its job.
-func dispatchOne(ctx context.Context, c *api.Client, r *http.Request, request job.EngineRunRequest, work *task.Contract, most int64, key, suffix string) (string, error) {
+func dispatchOne(ctx context.Context, c *api.Client, r *http.Request, request job.EngineRunRequest, work *task.Contract, most int64,
+	key, suffix string) (string, error) {
 	text, err := canon.Marshal(request)
 	if err != nil {
 		return "", err
 	}
 	ask := api.RunRequest{RepoRef: strings.TrimSpace(r.PostForm.Get("repo_ref")), IssueRef: api.Optional(strings.TrimSpace(r.PostForm.Get("issue_ref"))),
-		PolicyBundleID: api.Optional(work.PolicyBundleID), Metadata: &map[string]string{"title": work.Title, "task_id": work.TaskID, "engine": request.Engine.Name,
+		PolicyBundleID: api.Optional(work.PolicyBundleID),
+		Metadata: &map[string]string{"title": work.Title, "task_id": work.TaskID, "engine": request.Engine.Name,
 			"model": request.Engine.Model, "contract_sha256": request.ContractSHA256, "baseline_commit": request.Baseline.Commit, jobs.MetadataForm: canon.Digest([]byte(key))}}
 	run, err := api.CreateRun.Do(ctx, c, key+"-run"+suffix, api.None{}, ask)
 	if err != nil {
 		return "", err
 	}
-	_, err = api.DispatchJob.Do(ctx, c, key+"-job"+suffix, run.RunID, api.DispatchRequest{JobType: job.EngineRun, Request: text, MaxPriceMsats: api.Optional(most)})
+	_, err = api.DispatchJob.Do(ctx, c, key+"-job"+suffix, run.RunID,
+		api.DispatchRequest{JobType: job.EngineRun, Request: text, MaxPriceMsats: api.Optional(most)})
 	if err == nil {
 		return run.RunID, nil
 	}

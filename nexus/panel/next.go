@@ -18,8 +18,8 @@ type command struct{ Line, Does string }
 // having it: a person may look at it and go on.
 var wanted = []reason.Code{reason.VerificationFailed, reason.FlakyVerification, reason.ControlMissing, reason.ChangeUnobserved,
 	reason.BaseIncomplete, reason.ReviewRequired, reason.ReviewerRejected, reason.MissingTestCommand, reason.LifecycleTimeout, reason.Timeout, reason.BudgetExhausted,
-	reason.Cancelled, reason.AuthUnavailable, reason.ProviderRefused, reason.ProviderUnavailable, reason.QuotaExhausted, reason.ResponseShape, reason.EngineFailed,
-	reason.AgentProtocolFailed}
+	reason.Cancelled, reason.AuthUnavailable, reason.ProviderRefused, reason.ProviderUnavailable, reason.QuotaExhausted,
+	reason.ResponseShape, reason.EngineFailed, reason.AgentProtocolFailed}
 
 // usable reports whether the change is one that a person may want in their tree:
 // every path is allowed, and nothing stands against it but such reasons.
@@ -78,7 +78,8 @@ func (d *runPage) continues() bool {
 		!slices.ContainsFunc(d.Report.Blockers, func(b evidence.Blocker) bool { return b.Code == reason.SecretLeak })
 }
 
-// maker is what a follow-up has to be told that no agent makes.
+// maker returns the argument that a follow-up needs when a command, and no agent, makes
+// the change.
 func (d *runPage) maker() string {
 	if d.Program() {
 		return " -- COMMAND"

@@ -60,9 +60,9 @@ func (p *Panel) nexusRun(_ http.ResponseWriter, r *http.Request, v *viewer) (*pa
 	d := &nexusRunPage{runPage: &runPage{Session: s, Now: p.opt.Clock()}, Run: got}
 	switch {
 	case got.Summary == nil:
-		d.Source = "the nexus was not told what it does"
+		d.Source = "no client has reported what this run does"
 	case s.Nexus.Told:
-		d.Source = "as its client told; no bundle says so"
+		d.Source = "as its client reported; no bundle confirms it"
 	default:
 		d.Source = "from its sealed bundle"
 	}
@@ -150,7 +150,8 @@ func (d *nexusRunPage) event(e api.Event) {
 		var t jobs.ToldEntry
 		decode(e.Payload, &t)
 		d.Journal = append(d.Journal, journal.Entry{V: journal.Version, Seq: t.Seq, SessionID: t.SessionID, StepID: t.StepID, Name: t.Name,
-			Status: t.Status, StartedAt: t.StartedAt, CompletedAt: t.CompletedAt, Inputs: t.Inputs, Outputs: t.Outputs, PrevHash: t.PrevHash, EntryHash: t.EntryHash})
+			Status: t.Status, StartedAt: t.StartedAt, CompletedAt: t.CompletedAt, Inputs: t.Inputs, Outputs: t.Outputs, PrevHash: t.PrevHash,
+			EntryHash: t.EntryHash})
 		return
 	case authority.EventReceipt:
 		one := receipt{At: e.RecordedAt}
@@ -215,7 +216,8 @@ func (d *nexusRunPage) refusedJobs() (out []blocker) {
 			continue
 		}
 		info, _ := reason.Lookup(said.Reason)
-		out = append(out, shownBlocker(evidence.Blocker{Code: said.Reason, Message: cmp.Or(info.Description, "the job ended without a bundle"), Evidence: r.Type + " of job " + said.JobID}))
+		out = append(out, shownBlocker(evidence.Blocker{Code: said.Reason,
+			Message: cmp.Or(info.Description, "the job ended without a bundle"), Evidence: r.Type + " of job " + said.JobID}))
 	}
 	return out
 }

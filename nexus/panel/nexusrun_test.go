@@ -14,8 +14,8 @@ import (
 	"remit/proof/record"
 )
 
-// TestNexusRun: the page of a run of the nexus has what that of a session has, as far
-// as the nexus was told, and only for its owner.
+// TestNexusRun: the page of a run of the nexus has the parts of the page of a session, as
+// far as the client reported them. Only the owner sees it.
 func TestNexusRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil, true)
@@ -29,7 +29,7 @@ func TestNexusRun(t *testing.T) {
 	}
 	out := b.get("/nexus/runs/" + failed)
 	for _, part := range []string{"<h2>Timeline</h2>", "<h2>Why</h2>", "<h2>Change</h2>", "<h2>Contract</h2>", "Instructions, word for word", "Verify change", "Engine " + want.Engine.Name,
-		string(want.Blocker.Code), "as its client told", ">Fail</b>", want.Changed.List[0].Path, "remit runs show " + failed, "RunCreated"} {
+		string(want.Blocker.Code), "as its client reported", ">Fail</b>", want.Changed.List[0].Path, "remit runs show " + failed, "RunCreated"} {
 		if !strings.Contains(out.body, part) {
 			t.Errorf("the page lacks %q", part)
 		}
@@ -41,7 +41,7 @@ func TestNexusRun(t *testing.T) {
 		}
 	}
 	if out := other.get("/nexus/runs/" + failed); out.status != http.StatusNotFound || strings.Contains(out.body, want.Title) {
-		t.Errorf("somebody else gets %d", out.status)
+		t.Errorf("another user gets %d", out.status)
 	}
 	// The page of a run has the timeline of its session.
 	rows := func(s *Session) (names []string) {
@@ -87,7 +87,7 @@ func TestNexusRunWithLittle(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := b.get("/nexus/runs/" + bare.RunID)
-	for _, part := range []string{"the nexus was not told what it does", "the nexus was not told", "No entry of the journal is here", "No job was dispatched", ">Running</b>"} {
+	for _, part := range []string{"no client has reported what this run does", "the client did not report it", "No entry of the journal is here", "No job was dispatched", ">Running</b>"} {
 		if !strings.Contains(out.body, part) {
 			t.Errorf("the page lacks %q", part)
 		}

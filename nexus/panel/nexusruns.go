@@ -27,7 +27,8 @@ func OfRun(run api.Run) Summary {
 	n := &NexusFacts{RunID: run.RunID, Session: run.Metadata["session_id"], Findings: api.Value(run.Findings), Unknown: map[string]string{},
 		Told: run.SummarySource == nil || *run.SummarySource == api.RunSummarySourceTold}
 	s := Summary{ID: run.RunID, Phase: Sealed, Status: string(run.Status), Title: cmp.Or(run.IssueRef, "Run "+run.RunID),
-		Repository: jobs.RepositoryName(run.RepoRef), Started: instant(run.CreatedAt), Ended: instant(api.Value(run.FinishedAt)), Outcome: api.Value(run.Outcome), Nexus: n}
+		Repository: jobs.RepositoryName(run.RepoRef), Started: instant(run.CreatedAt), Ended: instant(api.Value(run.FinishedAt)),
+		Outcome: api.Value(run.Outcome), Nexus: n}
 	switch run.Status {
 	case api.RunStatusSucceeded, api.RunStatusFailed, api.RunStatusCanceled:
 	default:
@@ -35,7 +36,7 @@ func OfRun(run api.Run) Summary {
 	}
 	if run.Summary == nil {
 		for _, name := range []string{"changed", "tests", "cost_micro_usd", "engine"} {
-			n.Unknown[name] = "the nexus was not told"
+			n.Unknown[name] = "the client did not report it"
 		}
 		s.named(run.Metadata)
 		return s
@@ -56,7 +57,7 @@ func OfRun(run api.Run) Summary {
 	return s
 }
 
-// named takes what the maker of a run says of it, while the nexus was told no more.
+// named fills in what the creator of a run said of it, until the client reports more.
 func (s *Summary) named(said map[string]string) {
 	s.Title, s.Task, s.Contract, s.Base = cmp.Or(said["title"], s.Title), said["task_id"], said["contract_sha256"], said["baseline_commit"]
 	if s.Engine, s.Model = said["engine"], said["model"]; s.Engine != "" {

@@ -97,25 +97,25 @@ func TestNexusRuns(t *testing.T) {
 	unpriced := w.tell(alice, "unpriced", "clock", sealedJournal(t, "unpriced"), func(s *evidence.RunSummary) {
 		s.Title = "Mend the clock"
 		s.Status = new("blocked")
-		s.Blocker = &evidence.Blocker{Code: "approval_missing", Message: "ask somebody", Evidence: "x"}
+		s.Blocker = &evidence.Blocker{Code: "approval_missing", Message: "ask the owner", Evidence: "x"}
 	})
 	bare, err := api.CreateRun.Do(t.Context(), w.client(alice), "bare", api.None{}, api.RunRequest{RepoRef: "bare-repository"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := b.get("/?from=nexus").body
-	for _, want := range []string{"/nexus/runs/" + passed, "/nexus/runs/" + unpriced, "/nexus/runs/" + bare.RunID, "Mend the clock", "approval_missing", "ask somebody",
-		"as its client told", "the nexus was not told", "<i>+"} {
+	for _, want := range []string{"/nexus/runs/" + passed, "/nexus/runs/" + unpriced, "/nexus/runs/" + bare.RunID, "Mend the clock", "approval_missing", "ask the owner",
+		"as its client reported", "the client did not report it", "<i>+"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("the list lacks %q", want)
 		}
 	}
 	if body := other.get("/?from=nexus").body; strings.Contains(body, "Mend the clock") || strings.Contains(body, passed) {
-		t.Error("the list shows what somebody else has")
+		t.Error("the list shows a run of another user")
 	}
 	for query, want := range map[string]string{
 		"status=pass": passed, "status=blocked": unpriced, "code=approval_missing": unpriced, "repository=bare-repository": bare.RunID, "q=mend+clo": unpriced,
-		"since=2020-01-01&status=pass": passed, "until=2020-01-01": "", "outcome=accepted": "", "status=fail": "", "state=canceled": "", "engine=nobody": "", "model=none": "",
+		"since=2020-01-01&status=pass": passed, "until=2020-01-01": "", "outcome=accepted": "", "status=fail": "", "state=canceled": "", "engine=unknown": "", "model=none": "",
 	} {
 		body := b.get("/?from=nexus&" + query).body
 		for _, id := range []string{passed, unpriced, bare.RunID} {
@@ -179,7 +179,7 @@ func TestSummaryOf(t *testing.T) {
 		t.Errorf("%+v %+v", s, s.Nexus)
 	}
 	bare := OfRun(api.Run{RunID: "run_2", Status: api.RunStatusCreated})
-	if bare.Status != Running || bare.CostCell() != "–" || bare.CostWhy() == "" || bare.Title != "Run run_2" || bare.Unchanged() != "the nexus was not told" {
+	if bare.Status != Running || bare.CostCell() != "–" || bare.CostWhy() == "" || bare.Title != "Run run_2" || bare.Unchanged() != "the client did not report it" {
 		t.Errorf("%+v", bare)
 	}
 	if ended := OfRun(api.Run{RunID: "run_3", Status: api.RunStatusCanceled}); ended.Status != "canceled" || ended.Mark() != "none" {

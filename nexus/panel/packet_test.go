@@ -60,7 +60,7 @@ func TestApprovalPacket(t *testing.T) {
 		!strings.Contains(list, "task <code>evil</code>") || !strings.Contains(list, "risk high") || !strings.Contains(list, "<code>src/**</code>") || len(faults(t, list)) > 0 {
 		t.Error("the list does not name the engine")
 	}
-	// Who may not decide is not told that it waits for them.
+	// A page for a user who may not decide does not say that it waits for that user.
 	reader := w.login(w.token("alice", authority.ScopeRead))
 	for who, by := range map[bool]*browser{true: b, false: reader} {
 		for path, words := range map[string]string{"/approvals": "Read and decide", "/?from=nexus": "Needs you", "/approvals/" + asked.ApprovalID: "Waits for you"} {
@@ -70,7 +70,7 @@ func TestApprovalPacket(t *testing.T) {
 		}
 	}
 	if page := reader.get("/approvals").body; !strings.Contains(page, ">Read</a>") || !strings.Contains(page, "approvals:decide") {
-		t.Error("who may not decide is not told what it needs")
+		t.Error("a page for a user who may not decide does not name the missing scope")
 	}
 	// A second run that asks finds the approval, with the word of the first.
 	again, err := ask("k2", &job.Asker{SessionID: "another", Engine: "pi"})

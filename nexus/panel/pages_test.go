@@ -198,7 +198,7 @@ func TestHomeIsForThisMachine(t *testing.T) {
 			t.Errorf("%s: %d with the scope", path, out.status)
 		}
 		if out := without.get(path); out.status != http.StatusNotFound {
-			t.Errorf("%s: %d for a token that nobody asked the scope for", path, out.status)
+			t.Errorf("%s: %d for a token that was made without the scope", path, out.status)
 		}
 		if out := hidden.login(hidden.token("bob", authority.ScopeRead, authority.ScopeHome)).get(path); out.status != http.StatusNotFound {
 			t.Errorf("%s: %d on a server that shows no home", path, out.status)

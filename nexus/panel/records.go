@@ -39,7 +39,8 @@ const soon = 14 * 24 * time.Hour
 // shows it there.
 func ofMachine[D any](r *http.Request, v *viewer, op api.Query[api.None, json.RawMessage], command string) (d D, err error) {
 	if !v.Here {
-		return d, reason.Errorf(reason.NotFound, "this nexus shows nothing of the machine that it runs on").WithHint("`%s` shows it there", command)
+		return d, reason.Errorf(reason.NotFound, "this nexus shows nothing of the machine that it runs on").
+			WithHint("`%s` shows it there", command)
 	}
 	text, err := op.Get(r.Context(), v.client, api.None{})
 	if err == nil {
@@ -77,7 +78,8 @@ func (p *Panel) records(_ http.ResponseWriter, r *http.Request, v *viewer) (*pag
 	}
 	d.Counts = []chip{{Name: "All", Count: len(all.Records), Href: "/records", On: d.State == ""}}
 	for _, w := range recordWords {
-		d.Counts = append(d.Counts, chip{Name: w.word, Mark: w.mark, Count: counts[w.state], Href: withQuery("/records", "state", w.state), On: d.State == w.state})
+		d.Counts = append(d.Counts, chip{Name: w.word, Mark: w.mark, Count: counts[w.state], Href: withQuery("/records", "state", w.state),
+			On: d.State == w.state})
 	}
 	return &page{name: "records", Title: "Records", Nav: "records", Data: d}, nil
 }

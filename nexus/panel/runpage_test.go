@@ -204,7 +204,7 @@ func TestWhatToDo(t *testing.T) {
 	}
 	outside := with(func(s *Session) { s.Report.Blockers = []evidence.Blocker{{Code: reason.VerificationFailed}} })
 	if strings.Contains(pageOf(t, outside, ""), "git apply</code>") {
-		t.Error("a change is offered whose paths nobody allowed")
+		t.Error("the page offers a change whose paths were not allowed")
 	}
 }
 

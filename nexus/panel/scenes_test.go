@@ -231,9 +231,9 @@ func runsNothingInline(ctx context.Context, t *testing.T, do steps) {
 	}
 }
 
-// framesNothing lays the page of an approval into a page of somebody else, where a click
-// that is meant for that page would grant it. Each of the two headers that forbid it
-// holds alone; the control is the page without both, which has the button.
+// framesNothing puts the page of an approval into a frame of a page of another site, where
+// a click on that page would grant the approval. Two headers forbid the frame, and each
+// is enough alone; the control is the page without both, which has the button.
 func (w *world) framesNothing(ctx context.Context, token string, do steps) {
 	w.t.Helper()
 	panel, err := url.Parse(w.url)
@@ -273,9 +273,8 @@ func (w *world) framesNothing(ctx context.Context, token string, do steps) {
 	}
 }
 
-// staysSmooth follows a run that tells 200 entries a second. The page has what was told,
-// in order and with nothing left out, and its script holds it up seldom: a task of more
-// than 50 ms is one that a person feels.
+// staysSmooth follows a run that sends 200 entries a second. The page has every entry in
+// order, and its script seldom blocks the page: a person notices a task of more than 50 ms.
 func (w *world) staysSmooth(ctx context.Context, token string, do steps) smooth {
 	w.t.Helper()
 	const second, seconds, felt = 200, 3, 20
@@ -305,7 +304,7 @@ func (w *world) staysSmooth(ctx context.Context, token string, do steps) smooth 
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.t.Logf("%d entries were told in %s; the page had the last %s later, and drew nothing for %.0f ms at most; %d tasks of more than 50 ms, the longest %.0f ms",
+	w.t.Logf("%d entries were sent in %s; the page had the last %s later, and drew nothing for %.0f ms at most; %d tasks of more than 50 ms, the longest %.0f ms",
 		second*seconds, told, late, got.Gap, got.Tasks, got.Longest)
 	for i, text := range got.Rows {
 		if want := fmt.Sprintf("“message %d”", i); text != want {

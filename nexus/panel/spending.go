@@ -48,7 +48,7 @@ func (s *spent) add(run Summary) {
 		s.Verified++
 	}
 	switch {
-	case run.CostKnown == nil: // no model was asked, or the nexus was not told
+	case run.CostKnown == nil: // no model was asked, or the client did not report it
 	case *run.CostKnown:
 		s.Known++
 	default:

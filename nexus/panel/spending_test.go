@@ -44,7 +44,7 @@ func TestSpending(t *testing.T) {
 	}
 }
 
-// TestSpendingPage: the page has the runs of who looks, and of nobody else.
+// TestSpendingPage: the page has the runs of the user who looks, and no others.
 func TestSpendingPage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil, true)
@@ -62,6 +62,6 @@ func TestSpendingPage(t *testing.T) {
 		t.Errorf("%q\n%s", faults(t, page), page[strings.Index(page, "<main"):])
 	}
 	if page := w.login(w.token("bob", authority.ScopeRead)).get("/treasury").body; strings.Contains(page, "evil") || !strings.Contains(page, "Nothing measured") {
-		t.Error("somebody else sees what alice's runs cost")
+		t.Error("another user sees what alice's runs cost")
 	}
 }

@@ -44,7 +44,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestLostTests: a test that did not run any more is told apart from one that fails.
+// TestLostTests: a test that did not run any more is not shown as one that fails.
 func TestLostTests(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

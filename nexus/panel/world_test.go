@@ -34,7 +34,7 @@ import (
 	"remit/proof/reason"
 )
 
-// hostile is what somebody may put wherever they can put text.
+// hostile is text that an attacker may put into every field of text.
 const hostile = "evil\"'><script>alert(1)</script><img src=x onerror=alert(1)></textarea></pre><a href=\"javascript:alert(1)\">{{.}}" +
 	"\u202etxt.exe\u2066\u200b\u2028\x1b[31m\x00\x07end"
 

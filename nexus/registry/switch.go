@@ -294,7 +294,8 @@ func Delete(tx *store.Tx, p authority.Principal, id string) (Provider, error) {
 		return Provider{}, err
 	}
 	if !found.Retired() {
-		return Provider{}, reason.Errorf(reason.Conflict, "provider %q is not retired", id).WithHint("retire it first: `remit provider retire %s`", id)
+		return Provider{}, reason.Errorf(reason.Conflict, "provider %q is not retired", id).
+			WithHint("retire it first: `remit provider retire %s`", id)
 	}
 	waits, err := tx.HasSubmitted(id)
 	if err != nil {

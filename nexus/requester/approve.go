@@ -188,7 +188,8 @@ func fits(a api.Approval, p job.Packet) error {
 func approvalOf(a api.Approval) (job.Approval, error) {
 	bound, err := a.Binding.Work().Digest()
 	return job.Approval{ID: a.ApprovalID, ContractSHA256: a.ContractSha256, BindingSHA256: bound, Status: string(a.Status), RequestedBy: a.RequestedBy,
-		DecidedBy: api.Value(a.DecidedBy), DecidedAt: api.Value(a.DecidedAt), ExpiresAt: a.ExpiresAt, Reason: api.Value(a.Reason), RunID: api.Value(a.RunID)}, err
+		DecidedBy: api.Value(a.DecidedBy), DecidedAt: api.Value(a.DecidedAt), ExpiresAt: a.ExpiresAt, Reason: api.Value(a.Reason),
+		RunID: api.Value(a.RunID)}, err
 }
 
 // Use uses a granted approval up for the run of [Requester.Open], and returns

@@ -116,7 +116,8 @@ const dispatchWait = 20 * time.Second
 // it; a longer wait is several requests, each with a key of its own behind the
 // first, since a refusal that is recorded is the answer to its key for good. A run
 // has the same job only once.
-func Dispatch(ctx context.Context, c *api.Client, run, key string, ask api.DispatchRequest, wait time.Duration) (got api.Ensured[api.Job], err error) {
+func Dispatch(ctx context.Context, c *api.Client, run, key string, ask api.DispatchRequest,
+	wait time.Duration) (got api.Ensured[api.Job], err error) {
 	err = awaitProvider(ctx, wait, nil, func(left time.Duration) error {
 		ask.WaitSecs = waitSecs(left)
 		got, err = api.DispatchJob.Do(ctx, c, key, run, ask)
@@ -133,7 +134,8 @@ func waitSecs(left time.Duration) *int64 {
 
 // awaitProvider repeats a request for as long as it is refused for the lack of a
 // provider and there is time left; waiting hears of the first refusal.
-func awaitProvider(ctx context.Context, wait time.Duration, waiting func(time.Duration, error), request func(left time.Duration) error) error {
+func awaitProvider(ctx context.Context, wait time.Duration, waiting func(time.Duration, error),
+	request func(left time.Duration) error) error {
 	for until := time.Now().Add(wait); ; {
 		asked := time.Now()
 		err := request(max(0, time.Until(until)))

@@ -46,7 +46,7 @@ func (q *Requester) Hear(ctx context.Context, entries []journal.Entry) error {
 				return err
 			}
 			if q.heard <= before {
-				return reason.Errorf(reason.Conflict, "the nexus has %d entries of the journal, and was told %d", q.heard, last)
+				return reason.Errorf(reason.Conflict, "the nexus has %d entries of the journal, and %d were sent", q.heard, last)
 			}
 		}
 		return nil

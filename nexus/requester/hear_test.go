@@ -125,15 +125,15 @@ func TestHear(t *testing.T) {
 	}
 	for i, e := range entries {
 		if l.hashes[i] != e.EntryHash {
-			t.Fatalf("entry %d was told as another one", i)
+			t.Fatalf("entry %d was sent as another one", i)
 		}
 	}
 	l.batches = nil
 	if err := q.Hear(t.Context(), entries[:300]); err != nil || len(l.batches) != 0 {
-		t.Errorf("what is known is told again: %v %v", err, l.batches)
+		t.Errorf("entries that the nexus has are sent again: %v %v", err, l.batches)
 	}
 	conn.Worker = client
 	if err := life().Hear(t.Context(), entries); err != nil || len(l.batches) != 0 {
-		t.Errorf("the authority of this machine is told: %v %v", err, l.batches)
+		t.Errorf("entries are sent to the authority of this machine: %v %v", err, l.batches)
 	}
 }

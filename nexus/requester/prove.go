@@ -113,7 +113,8 @@ func (q *Requester) request(ctx context.Context, conn *Connection, p job.Proof) 
 }
 
 // handOver stores a packed commit as an artifact of the run.
-func (q *Requester) handOver(ctx context.Context, conn *Connection, p job.Proof, name string, write func(context.Context, io.Writer) (string, error)) (digest, commit string, err error) {
+func (q *Requester) handOver(ctx context.Context, conn *Connection, p job.Proof, name string,
+	write func(context.Context, io.Writer) (string, error)) (digest, commit string, err error) {
 	pack, err := newBlob(func(w io.Writer) (err error) {
 		commit, err = write(ctx, w)
 		return err

@@ -232,9 +232,10 @@ func receiptOf(r api.Receipt) (record.Recorded, error) {
 	return out, nil
 }
 
-// readyFor is how long a connection may be open between two calls. To connect to
-// the authority of this machine is to open its file, for which other runs wait.
-// That to a server is nobody else's, and each new one costs the handshakes of TCP and TLS.
+// readyFor is how long a connection may be open between two calls. A connection to the
+// authority of this machine opens its file, and other runs wait for that file. A
+// connection to a server keeps no other run waiting, and each new one costs the
+// handshakes of TCP and TLS.
 const (
 	readyFor       = 100 * time.Millisecond
 	readyElsewhere = 2 * time.Second

@@ -11,8 +11,8 @@ import (
 // machineDocuments are the resources that show what is on this machine.
 var machineDocuments = map[string]time.Duration{"/v1/control-summary": controlFor, "/v1/admissions": controlFor, "/v1/machine-health": healthFor}
 
-// TestMachineDocumentsStayHere shows what is on this machine to those who read on
-// this machine, made once in a while, and to nobody else.
+// TestMachineDocumentsStayHere: the server shows what is on this machine only to readers
+// on this machine, and makes each document once in a while.
 func TestMachineDocumentsStayHere(t *testing.T) {
 	clock := &hand{now: time.Unix(1_700_000_000, 0)}
 	made := 0
@@ -47,7 +47,8 @@ func TestMachineDocumentsStayHere(t *testing.T) {
 	}
 }
 
-// TestTeamsHaveNoMachineDocuments: they are off unless the nexus was told to show them.
+// TestTeamsHaveNoMachineDocuments: they are off unless the options of the nexus turn them
+// on.
 func TestTeamsHaveNoMachineDocuments(t *testing.T) {
 	w := one(t, Options{})
 	for path := range machineDocuments {

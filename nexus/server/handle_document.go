@@ -233,7 +233,8 @@ func (s *Server) getRunBundleJournal(w http.ResponseWriter, r *request) error {
 	switch reason.CodeOf(err) {
 	case "", reason.StoreUnavailable, reason.NotFound:
 	default:
-		err = reason.Errorf(reason.Conflict, "the journal in the bundle cannot be read: %w", err).WithHint("take the bundle and look at it with `remit audit ZIP`")
+		err = reason.Errorf(reason.Conflict, "the journal in the bundle cannot be read: %w", err).
+			WithHint("take the bundle and look at it with `remit audit ZIP`")
 	}
 	if err != nil {
 		return err

@@ -23,8 +23,8 @@ func tellJournal(tx *store.Tx, r *request, body api.JournalReport) (answer, erro
 	report := jobs.JournalReport{SessionID: body.SessionID, Summary: documentOf(body.Summary)}
 	for _, e := range body.Entries {
 		report.Entries = append(report.Entries, jobs.ToldEntry{Seq: e.Seq, EntryHash: e.EntryHash, PrevHash: e.PrevHash, StepID: e.StepID, Name: e.Name,
-			Status: journal.Status(e.Status), StartedAt: e.StartedAt, CompletedAt: e.CompletedAt, Inputs: documentOf(e.Inputs), Outputs: documentOf(e.Outputs),
-			Cut: api.Value(e.Cut)})
+			Status: journal.Status(e.Status), StartedAt: e.StartedAt, CompletedAt: e.CompletedAt, Inputs: documentOf(e.Inputs),
+			Outputs: documentOf(e.Outputs), Cut: api.Value(e.Cut)})
 	}
 	run, err := jobs.TellJournal(tx, r.caller.Principal, r.PathValue("run_id"), report)
 	if err != nil {
@@ -45,9 +45,9 @@ func documentOf(d *json.RawMessage) json.RawMessage {
 	return *d
 }
 
-// derive reads what the sealed bundle of a run says, and holds the journal that
-// was told against it. It only reads: nothing of the bundle is ever run. It is nil
-// for an artifact that is no bundle.
+// derive reads the sealed bundle of a run, and compares the journal that the client sent
+// with it. It only reads: nothing of the bundle is ever run. The result is nil for an
+// artifact that is no bundle.
 func (s *Server) derive(ctx context.Context, r *request, ask jobs.RunArtifactRequest) (*jobs.Derived, error) {
 	if _, ok := job.BundleEntries(ask.Name); !ok {
 		return nil, nil
@@ -62,7 +62,8 @@ func (s *Server) derive(ctx context.Context, r *request, ask jobs.RunArtifactReq
 	}
 	if err != nil {
 		code := reason.CodeOf(err)
-		d.Findings = append(d.Findings, jobs.Finding{Code: code, Message: evidence.CutText(fmt.Sprintf("the journal of the bundle cannot be read: %v", err), maxReason)})
+		d.Findings = append(d.Findings, jobs.Finding{Code: code,
+			Message: evidence.CutText(fmt.Sprintf("the journal of the bundle cannot be read: %v", err), maxReason)})
 	}
 	var differences []string
 	err = s.opt.Store.View(ctx, func(tx *store.Tx) error {

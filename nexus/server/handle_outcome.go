@@ -48,7 +48,8 @@ func (s *Server) recordOutcome(w http.ResponseWriter, r *request) error {
 			return answer{}, refused
 		}
 		id, p := r.PathValue("run_id"), r.caller.Principal
-		ask := jobs.OutcomeRequest{Kind: string(body.Kind), Note: api.Value(body.Note), Bundle: api.Value(body.BundleSha256), Decide: api.Value(body.Seal)}
+		ask := jobs.OutcomeRequest{Kind: string(body.Kind), Note: api.Value(body.Note), Bundle: api.Value(body.BundleSha256),
+			Decide: api.Value(body.Seal)}
 		if sealed != nil {
 			ask.Bundle = sealed.artifact.SHA256
 		}

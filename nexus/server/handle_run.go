@@ -97,8 +97,8 @@ func runOf(run jobs.SummedRun) (api.Run, error) {
 	out := api.Run{
 		RunID: run.ID, Owner: run.Owner, Status: api.RunStatus(run.State), RepoRef: run.RepoRef, IssueRef: run.IssueRef,
 		PolicyBundleID: run.PolicyBundleID, Metadata: map[string]string{}, LastSeq: run.LastSeq, CreatedBy: api.Optional(run.CreatedBy),
-		CreatedAt: api.TimeOf(run.CreatedAt), StartedAt: api.OptionalTime(run.StartedAt), FinishedAt: api.OptionalTime(run.FinishedAt), ForgottenAt: api.OptionalTime(run.ForgottenAt),
-		Outcome: api.Optional(run.Outcome),
+		CreatedAt: api.TimeOf(run.CreatedAt), StartedAt: api.OptionalTime(run.StartedAt), FinishedAt: api.OptionalTime(run.FinishedAt),
+		ForgottenAt: api.OptionalTime(run.ForgottenAt), Outcome: api.Optional(run.Outcome),
 	}
 	if run.JournalEntries > 0 {
 		out.Journal = new(journalCursor(run.RunRow))

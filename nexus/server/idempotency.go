@@ -146,7 +146,8 @@ func (s *Server) stored(tx *store.Tx, r *request, key store.Key, print string) (
 		return reply{}, &unstored{reason.Errorf(reason.IdempotencyKeyReused, "the key was used for another request")}
 	}
 	was := claim.Response
-	out := reply{status: was.Status, contentType: strings.TrimPrefix(was.ContentType, unusedType), etag: was.ETag, location: was.Location, body: was.Body, replayed: true}
+	out := reply{status: was.Status, contentType: strings.TrimPrefix(was.ContentType, unusedType), etag: was.ETag, location: was.Location,
+		body: was.Body, replayed: true}
 	if plain, sealed := strings.CutPrefix(was.ContentType, sealedType); sealed {
 		out.contentType = plain
 		if out.body, err = r.caller.Open(sealName(key), was.Body); err != nil {

@@ -38,7 +38,7 @@ func sealedSession(t testing.TB, name string) (entries []journal.Entry, zip stri
 	return log.Entries, out.String()
 }
 
-// told is the request that tells entries.
+// told returns the body of the request that sends entries of the journal.
 func told(entries []journal.Entry, change func(*api.JournalReport)) string {
 	r := api.JournalReport{SessionID: entries[0].SessionID, Entries: []api.JournalEntry{}}
 	for _, e := range entries {
@@ -102,7 +102,7 @@ func TestJournalIsTold(t *testing.T) {
 			t.Errorf("%+v", run)
 		}
 		cursor(w.do(post(path, w.alice, "1", told(entries[:3], func(r *api.JournalReport) { r.Summary = summary(t, entries[:3]) }))), 3) // the same request
-		cursor(w.do(post(path, w.alice, "2", told(entries[1:6], nil))), 6)                                                               // in part told before
+		cursor(w.do(post(path, w.alice, "2", told(entries[1:6], nil))), 6)                                                               // in part sent before
 		cursor(w.do(post(path, w.alice, "3", told(entries[:2], nil))), 6)
 		w.do(post(path, w.alice, "4", told(entries[7:8], nil))).want(t, 409, "conflict") // a gap
 		w.do(post(path, w.alice, "5", told(entries[5:7], func(r *api.JournalReport) { r.Entries[0].EntryHash = canon.Digest(nil) }))).want(t, 409, "conflict")
@@ -142,7 +142,7 @@ func TestJournalIsTold(t *testing.T) {
 	})
 }
 
-// TestSealedLogTakesNoJournal: what was not told before the end stands in the
+// TestSealedLogTakesNoJournal: entries that were not sent before the end are in the
 // bundle only.
 func TestSealedLogTakesNoJournal(t *testing.T) {
 	w := one(t, Options{})
@@ -153,7 +153,7 @@ func TestSealedLogTakesNoJournal(t *testing.T) {
 	w.do(post("/v1/runs/"+id+"/journal", w.alice, "2", told(entries[4:], nil))).want(t, 409, "run_closed")
 	w.do(putRun(id, canon.Digest([]byte(zip)), "bundle.zip", w.alice, "z", zip)).want(t, 201, "")
 	if run := w.run(id); len(*run.Findings) != 0 || run.Journal.Entries != 4 {
-		t.Errorf("what was not told is no difference: %+v %v", run.Journal, *run.Findings)
+		t.Errorf("entries that were not sent count as a difference: %+v %v", run.Journal, *run.Findings)
 	}
 }
 
@@ -200,8 +200,8 @@ func TestHostileJournals(t *testing.T) {
 
 func document(text string) *json.RawMessage { return new(json.RawMessage(text)) }
 
-// TestForgedJournalIsAFinding: the bundle is what counts, and what was told
-// otherwise is named.
+// TestForgedJournalIsAFinding: the bundle counts, and a finding names each entry that was
+// sent differently.
 func TestForgedJournalIsAFinding(t *testing.T) {
 	entries, zip := sealedSession(t, "pass")
 	for name, change := range map[string]func(r *api.JournalReport){
@@ -328,7 +328,7 @@ func TestJournalReachesTheLane(t *testing.T) {
 		w.do(post("/v1/runs/"+id+"/journal", w.alice, "2", told(entries[4:9], nil))).want(t, 200, "")
 		read(last, 5)
 		if _, err := api.Listen(t.Context(), w.client(w.bob), topic, 0); err == nil {
-			t.Error("a lane of somebody else's run")
+			t.Error("a lane of a run of another user")
 		}
 	})
 }

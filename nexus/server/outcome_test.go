@@ -76,7 +76,7 @@ func TestOutcomeIsSealed(t *testing.T) {
 			!strings.Contains(string(*run.Summary), `"outcome":"accepted"`) {
 			t.Errorf("%s: the run has %+v, %v", name, given, *run.Findings)
 		}
-		// The one who comes later is told by whom, and what the client hands in of the same again is taken.
+		// A later decision is refused and learns who decided before. The client may hand in the same outcome again.
 		late := w.do(post("/v1/runs/"+id+"/outcome", w.admin, "late", ask)).want(t, 409, "outcome_given")
 		if !strings.Contains(late.problem.Detail, "already accepted by user:alice at ") || !strings.Contains(late.problem.Detail, "read it") {
 			t.Errorf("%s: it says %q", name, late.problem.Detail)

@@ -76,7 +76,8 @@ func (tx *Tx) SaveIdempotency(k Key, requestSHA256 string, r Response) error {
 // another one can have the key. Of two such commands at the same time one ends
 // with ErrConflict.
 func (tx *Tx) FreeIdempotency(k Key) error {
-	_, err := tx.exec(`DELETE FROM idempotency WHERE principal = ? AND method = ? AND route = ? AND key = ?`, k.Principal, k.Method, k.Route, k.Key)
+	_, err := tx.exec(`DELETE FROM idempotency WHERE principal = ? AND method = ? AND route = ? AND key = ?`, k.Principal,
+		k.Method, k.Route, k.Key)
 	return err
 }
 

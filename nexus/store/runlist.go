@@ -8,7 +8,7 @@ import "strings"
 // RunSummaryRow is what is known of a run besides its log.
 type RunSummaryRow struct {
 	Body      string // canonical text of the summary, "" when there is none
-	Source    string // told or bundle
+	Source    string // "told" (by the client) or "bundle"
 	Findings  string // JSON array
 	UpdatedAt int64
 }
@@ -99,8 +99,8 @@ func (tx *Tx) Repositories(owner string, refs []string) ([]string, error) {
 		err = s.Scan(&ref)
 		return ref, err
 	}
-	return list(tx, scan, "SELECT DISTINCT repo_ref FROM run WHERE owner = ? AND repo_ref IN (?"+strings.Repeat(", ?", len(refs)-1)+") ORDER BY repo_ref",
-		append([]any{owner}, anys(refs)...)...)
+	return list(tx, scan, "SELECT DISTINCT repo_ref FROM run WHERE owner = ? AND repo_ref IN (?"+strings.Repeat(", ?", len(refs)-1)+
+		") ORDER BY repo_ref", append([]any{owner}, anys(refs)...)...)
 }
 
 func anys(texts []string) (out []any) {

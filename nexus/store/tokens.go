@@ -167,8 +167,8 @@ func (tx *Tx) LockSessions(principal string) error {
 // OpenSessions lists the sessions of a principal that were neither ended nor have
 // expired, the one that was seen longest ago first.
 func (tx *Tx) OpenSessions(principal string) ([]SessionRow, error) {
-	return list(tx, scanSession, "SELECT "+sessionColumns+" FROM session WHERE principal = ? AND ended_at = 0 AND expires_at > ? ORDER BY seen_at, id",
-		principal, tx.Now())
+	return list(tx, scanSession, "SELECT "+sessionColumns+
+		" FROM session WHERE principal = ? AND ended_at = 0 AND expires_at > ? ORDER BY seen_at, id", principal, tx.Now())
 }
 
 // SeeSession notes that an open session is in use. The time only goes forward.

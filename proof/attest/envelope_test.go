@@ -44,7 +44,7 @@ func TestEnvelope(t *testing.T) {
 		t.Error("the same payload has another envelope")
 	}
 	if _, err := attest.SignEnvelope(seeded(t, 1), attest.PayloadInToto, make([]byte, attest.MaxEnvelope)); err == nil {
-		t.Error("an envelope is made that nobody reads")
+		t.Error("an envelope is made that no reader accepts")
 	}
 }
 

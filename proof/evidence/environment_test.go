@@ -140,7 +140,7 @@ func TestServicesAreTold(t *testing.T) {
 	}
 }
 
-// A layer that was made in the weaker way is not told like the others.
+// A layer that was made in the weaker way has a sentence that says so.
 func TestTunnelsAreTold(t *testing.T) {
 	t.Parallel()
 	e := &evidence.Environment{Layers: []evidence.EnvironmentLayer{{Ecosystem: "npm", Dir: ".", Packages: 2}, {Ecosystem: "connect", Dir: ".", Packages: 1}}}

@@ -172,8 +172,8 @@ func (c NotedCommit) isOf(about Attested) (why string, ok bool) {
 // sessionTrailer finds the session that a commit says it is from.
 var sessionTrailer = form.Lazy(`(?m)^Remit-Session: ([A-Za-z0-9][A-Za-z0-9._-]{0,127})$`)
 
-// Session is the session that the message of the commit names: words of whoever wrote it;
-// "" where it names none.
+// Session returns the session that the message of the commit names, "" if it names none.
+// The author of the commit wrote the message, and nothing proves it.
 func (c NotedCommit) Session() string {
 	m := sessionTrailer().FindSubmatch(c.Text)
 	if m == nil {

@@ -141,7 +141,7 @@ func TestAuditOfANote(t *testing.T) {
 		{name: "another message that names the receipt", text: text, commit: about.GitTree, commitText: signed(evidence.Subject(title), "Fix more"), gate: "note.commit", code: reason.NoteOtherCommit},
 		{name: "a header more", text: text, commit: about.GitTree, commitText: signed("\ngpgsig ", "\nencoding latin1\ngpgsig "), gate: "note.commit", code: reason.NoteOtherCommit},
 		{name: "another tree", text: text, tree: about.GitCommit, gate: "note.commit", code: reason.TreeMismatch},
-		{name: "nobody is trusted", text: text, trust: evidence.Trust{Require: true}, gate: "signatures", code: reason.SignerUnknown},
+		{name: "no key is trusted", text: text, trust: evidence.Trust{Require: true}, gate: "signatures", code: reason.SignerUnknown},
 		{name: "revoked", text: text, trust: evidence.Trust{Signers: mine, Revoked: revoked}, gate: "signatures", code: reason.SignerRevoked},
 		{name: "empty", gate: "note.format", code: reason.SchemaInvalid},
 		{name: "a text of a person", text: []byte("looks good\n"), gate: "note.format", code: reason.SchemaInvalid},

@@ -108,8 +108,8 @@ func TestOutline(t *testing.T) {
 	}
 }
 
-// TestForeignRunSummaries: a summary of somebody else is refused unless it has
-// exactly the form.
+// TestForeignRunSummaries: a summary from outside is refused unless it has exactly the
+// form.
 func TestForeignRunSummaries(t *testing.T) {
 	t.Parallel()
 	s, err := evidence.SummaryOf(entriesOf(t, "pass"))

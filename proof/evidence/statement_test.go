@@ -168,7 +168,7 @@ func TestWhoVouches(t *testing.T) {
 		why                  string
 	}{
 		{"trusted", "alice " + mine, "", whole, "", "signed by alice: " + all},
-		{"nobody is trusted", "", "", whole, skipped, "(not in your allowed signers): " + all},
+		{"no key is trusted", "", "", whole, skipped, "(not in your allowed signers): " + all},
 		{"revoked", "alice " + mine, mine, whole, reason.SignerRevoked, ""},
 		{"revoked, and never trusted", "", mine, whole, reason.SignerRevoked, ""},
 		{"another one is revoked", "alice " + mine, other, whole, "", "signed by alice"},
@@ -178,7 +178,7 @@ func TestWhoVouches(t *testing.T) {
 		{"one by a revoked key", "alice " + mine + "\nbob " + other, other, with(func(f fstest.MapFS) {
 			f[at(evidence.SVRFile)] = sign(2, attest.PayloadInToto, payload(whole, evidence.SVRFile))
 		}), reason.SignerRevoked, ""},
-		{"one by a key that nobody knows", "alice " + mine, "", with(func(f fstest.MapFS) {
+		{"one by an unknown key", "alice " + mine, "", with(func(f fstest.MapFS) {
 			f[at(evidence.SVRFile)] = sign(2, attest.PayloadInToto, payload(whole, evidence.SVRFile))
 		}), reason.SignatureUnchecked, ""},
 		{"a good signature over something else", "alice " + mine, "", with(func(f fstest.MapFS) {
@@ -201,7 +201,7 @@ func TestWhoVouches(t *testing.T) {
 		{"a directory beside them", "alice " + mine, "", with(func(f fstest.MapFS) { f[at("d/"+evidence.SVRFile)] = f[at(evidence.SVRFile)] }), reason.SignatureUnchecked, ""},
 		{"the receipt is not signed", "alice " + mine, "", with(func(f fstest.MapFS) { delete(f, evidence.SignatureFile) }), skipped, "RECEIPT.json is not signed; signed by alice: "},
 		{"a checkpoint by another trusted key", "alice " + mine + "\nbob " + other, "", with(head(2, len(log.Entries))), "", "signed by bob: " + evidence.CheckpointFile},
-		{"a checkpoint by a key that nobody knows", "alice " + mine, "", with(head(2, len(log.Entries))), reason.SignatureUnchecked, ""},
+		{"a checkpoint by an unknown key", "alice " + mine, "", with(head(2, len(log.Entries))), reason.SignatureUnchecked, ""},
 		{"a checkpoint by a revoked key", "alice " + mine + "\nbob " + other, other, with(head(2, len(log.Entries))), reason.SignerRevoked, ""},
 		{"a checkpoint of a shorter journal", "alice " + mine, "", with(head(1, len(log.Entries)-1)), reason.StatementMismatch, ""},
 		{"no checkpoint", "alice " + mine, "", with(func(f fstest.MapFS) { delete(f, at(evidence.CheckpointFile)) }), "", "RECEIPT.json, " + evidence.ProvenanceFile},

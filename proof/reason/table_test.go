@@ -226,8 +226,8 @@ func TestReferenceIsCurrent(t *testing.T) {
 	}
 }
 
-// TestOperatorsAreLedOn: who types a command at the authority and is refused is told
-// what to type next, but for those codes whose message alone says what is wrong.
+// TestOperatorsAreLedOn: a refusal at the authority has a hint with the next command to
+// type, except for the codes whose message alone says what is wrong.
 func TestOperatorsAreLedOn(t *testing.T) {
 	t.Parallel()
 	said := []Code{OriginRefused, RequestInvalid, RequestTooLarge, LaneUnknown, JobInvalid, DigestMismatch, BridgeInvalid}

@@ -130,7 +130,7 @@ func Check(payload []byte, b Build) (Build, error) {
 	if err := json.Unmarshal(payload, &s); err != nil || len(s.Subject) != 1 {
 		return b, ErrOther
 	}
-	// The name is that of the release; whoever downloads it may call it otherwise.
+	// The name is that of the release; a downloaded file may have another one.
 	b.Name, b.Version, b.Commit = s.Subject[0].Name, s.Predicate.Definition.External.Version, s.Predicate.Definition.External.Commit
 	want, err := b.Statement()
 	if err != nil || !bytes.Equal(want, payload) {

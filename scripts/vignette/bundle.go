@@ -81,7 +81,7 @@ func (v *vignette) exported(ctx context.Context, s *step) {
 	told, others := toldJournal(events)
 	journal := entryHashes(filepath.Join(v.happy.sessionDir, "journal.jsonl"))
 	s.ok(len(told) > 0 && len(told) <= len(journal) && slices.Equal(told, journal[:len(told)]),
-		"the log of the run holds the journal as it was told, in its order and once", told, journal)
+		"the log of the run holds the journal as the client sent it, in order and once", told, journal)
 	j := v.happy.job
 	s.exactly("and exactly the events of steps 1 to 7, by key", keysOf(others),
 		slices.Concat(createdKeys(), leasedKeys(v.a, j.Hash, 1, j.Fence), answeredKeys(j.Hash, "completed", 1),

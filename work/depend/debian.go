@@ -33,8 +33,8 @@ import (
 // maintainer script: the layer is a directory with what the packages would put below /.
 //
 // What is not proved here: that Debian signed the files. apt compared the signed index
-// when it wrote the list, and whoever commits the list vouches for it, as with every
-// other lock file.
+// when it wrote the list, and the author of the commit vouches for the list, as with
+// every other lock file.
 
 const (
 	debianDefault = ".remit-debian"

@@ -38,7 +38,7 @@ func readBounded(path string, limit int64) ([]byte, error) {
 
 // contextWriter ends writing with its context.
 type contextWriter struct {
-	ctx context.Context //nolint:containedctx // a writer has no other way to be told
+	ctx context.Context //nolint:containedctx // io.Writer has no parameter for a context
 	to  io.Writer
 }
 

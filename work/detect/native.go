@@ -17,7 +17,7 @@ func (f *finder) native() {
 		f.project(Project{Dir: dir, Ecosystem: "cmake", Manager: "cmake", Manifest: name})
 		lists := f.below(dir, func(n string) bool { return path.Base(n) == "CMakeLists.txt" })
 		if !f.contains(lists, "enable_testing", "add_test", "include(CTest)", "gtest_discover_tests", "catch_discover_tests") {
-			f.note(name, "CMake is told of no test (enable_testing, add_test)")
+			f.note(name, "CMakeLists.txt declares no test (enable_testing, add_test)")
 			continue
 		}
 		build := in(dir, "build")
@@ -28,7 +28,7 @@ func (f *finder) native() {
 		f.project(Project{Dir: dir, Ecosystem: "meson", Manager: "meson", Manifest: name})
 		files := f.below(dir, func(n string) bool { return path.Base(n) == "meson.build" })
 		if !f.contains(files, "test(") {
-			f.note(name, "Meson is told of no test")
+			f.note(name, "meson.build declares no test (test)")
 			continue
 		}
 		build := in(dir, "build")

@@ -55,7 +55,8 @@ func TestConnectionsAreCounted(t *testing.T) {
 	}
 }
 
-// What cannot be read is told without its name, and what is too large is not read.
+// The error for a file that cannot be read does not name the file, and a file that is too
+// large is not read.
 func TestReadFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

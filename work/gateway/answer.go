@@ -46,7 +46,8 @@ func (x *exchange) metered() {
 	x.rec.Stop = m.ended()
 	x.rec.ModelAnswered = x.g.shown(m.model)
 	// A provider that has named its model once can tell whenever it is asked.
-	x.rec.Mismatch = m.model != "" && !sameModel(x.g.model, m.model) && !sameModel(x.g.cloud.answersAs(x.g.model), m.model) || m.model == "" && x.rec.Stop != "" && x.g.names.Load()
+	x.rec.Mismatch = m.model != "" && !sameModel(x.g.model, m.model) && !sameModel(x.g.cloud.answersAs(x.g.model), m.model) ||
+		m.model == "" && x.rec.Stop != "" && x.g.names.Load()
 }
 
 // unhappy records that an answer is an error of the provider's own.

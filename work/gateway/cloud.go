@@ -54,11 +54,13 @@ func newCloud(u Upstream, base *url.URL, credential string, o Options) (*cloud, 
 	signs := strings.HasPrefix(credential, "{")
 	switch {
 	case signs && u.Provider != Bedrock:
-		return nil, reason.Errorf(reason.AuthUnavailable, "the credential of provider %q is a JSON object, and only %s takes one", u.Provider, Bedrock)
+		return nil, reason.Errorf(reason.AuthUnavailable, "the credential of provider %q is a JSON object, and only %s takes one",
+			u.Provider, Bedrock)
 	case !is:
 		return nil, nil
 	case credential == "":
-		return nil, reason.Errorf(reason.AuthUnavailable, "provider %q is asked with a credential, and none is named", u.Provider).WithHint("%s", hint)
+		return nil, reason.Errorf(reason.AuthUnavailable, "provider %q is asked with a credential, and none is named", u.Provider).
+			WithHint("%s", hint)
 	}
 	c := &cloud{name: u.Provider}
 	host := strings.ToLower(base.Hostname())
@@ -128,7 +130,8 @@ type awsKeys struct {
 func parseAWSKeys(text string, at time.Time) (*awsKeys, error) {
 	k := new(awsKeys)
 	if err := json.Unmarshal([]byte(text), k); err != nil || k.AccessKeyID == "" || k.SecretAccessKey == "" {
-		return nil, reason.Errorf(reason.AuthUnavailable, "the credential of provider %q is no object with AccessKeyId and SecretAccessKey", Bedrock).
+		return nil, reason.Errorf(reason.AuthUnavailable,
+			"the credential of provider %q is no object with AccessKeyId and SecretAccessKey", Bedrock).
 			WithHint("%s", howKeyed[Bedrock])
 	}
 	for _, v := range []string{k.AccessKeyID, k.SecretAccessKey, k.SessionToken} {
@@ -137,7 +140,8 @@ func parseAWSKeys(text string, at time.Time) (*awsKeys, error) {
 		}
 	}
 	if until, err := time.Parse(time.RFC3339, k.Expiration); err == nil && !until.After(at) {
-		return nil, reason.Errorf(reason.AuthUnavailable, "the keys of provider %q have expired at %s", Bedrock, until.UTC().Format(time.RFC3339)).
+		return nil, reason.Errorf(reason.AuthUnavailable, "the keys of provider %q have expired at %s", Bedrock,
+			until.UTC().Format(time.RFC3339)).
 			WithHint("sign in again, for example with `aws sso login`")
 	}
 	return k, nil
@@ -248,8 +252,8 @@ func signV4(req *http.Request, body [sha256.Size]byte, k *awsKeys, region, servi
 	if path == "" {
 		path = "/"
 	}
-	canonical := strings.Join([]string{req.Method, awsEscape(path, true), canonicalQuery(req.URL.Query()), headers.String(), strings.Join(names, ";"),
-		hex.EncodeToString(body[:])}, "\n")
+	canonical := strings.Join([]string{req.Method, awsEscape(path, true), canonicalQuery(req.URL.Query()), headers.String(),
+		strings.Join(names, ";"), hex.EncodeToString(body[:])}, "\n")
 	sum := sha256.Sum256([]byte(canonical))
 	scope := strings.Join([]string{stamp[:8], region, service, "aws4_request"}, "/")
 	text := "AWS4-HMAC-SHA256\n" + stamp + "\n" + scope + "\n" + hex.EncodeToString(sum[:])

@@ -61,7 +61,8 @@ func (c Credential) read(ctx context.Context, o Options) (string, error) {
 	}
 	text = compacted(strings.TrimSpace(text))
 	if strings.HasPrefix(text, "sk-ant-oat") || strings.HasPrefix(text, "{") && strings.Contains(text, `"access_token"`) {
-		return "", reason.Errorf(reason.AuthUnavailable, "the credential of provider %q, from a %s, is that of a person's plan and no key", o.Upstream.Provider, sources[0]).
+		return "", reason.Errorf(reason.AuthUnavailable, "the credential of provider %q, from a %s, is that of a person's plan and no key",
+			o.Upstream.Provider, sources[0]).
 			WithHint("a plan is for its own agent, signed in by its own login; make an API key at the provider, and name it with --key-env, --key-file or --key-command")
 	}
 	if why := unusable(text); why != "" {

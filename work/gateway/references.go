@@ -59,7 +59,8 @@ func (r references) value(name string, v []byte, depth int) (bad *refusal) {
 // names mean.
 func (r references) member(m member, sort string, depth int) *refusal {
 	switch {
-	case r.options && !empty(m.value) && slices.ContainsFunc(elsewhere, func(part string) bool { return strings.Contains(folded(m.name), part) }):
+	case r.options && !empty(m.value) && slices.ContainsFunc(elsewhere,
+		func(part string) bool { return strings.Contains(folded(m.name), part) }):
 		return hosted("an option has %q, which could name something else than the admitted model", clip(m.name))
 	case (r.options || r.tool) && schemas[m.name]:
 		return screenSchema(m.value, 0)

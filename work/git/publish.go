@@ -225,8 +225,9 @@ func ValidRef(ref string) bool {
 }
 
 // PublishBeside moves a ref that is no branch (refs/notes/…, refs/attestations/…) of a user's repository from old, "" for a
-// ref that is not there yet, to commit, which lives in store and has old as its parent. Like [PublishBranch] it only adds objects and moves the one ref;
-// git compares old under its lock, so that a note that another process adds meanwhile is not lost: the error is ref_moved.
+// ref that is not there yet, to commit, which lives in store and has old as its parent. Like [PublishBranch] it only adds
+// objects and moves the one ref; git compares old under its lock, so that a note that another process adds meanwhile is
+// not lost: the error is ref_moved.
 func PublishBeside(ctx context.Context, srcGitDir string, store Dir, commit, ref, old string) error {
 	if !strings.HasPrefix(ref, "refs/notes/") && !strings.HasPrefix(ref, "refs/attestations/") || !ValidRef(ref) || !store.Format.IsID(commit) || old != "" && !store.Format.IsID(old) {
 		return fmt.Errorf("publishing beside branches: %q at %q is none", ref, commit)

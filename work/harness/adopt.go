@@ -54,7 +54,8 @@ func (r *run) adopt() error {
 		case name == stdoutFile, name == stderrFile:
 			r.noteShort(name)
 			return r.recordArtifact(name)
-		case strings.HasPrefix(name, evidence.BackendDir+"/"), strings.HasPrefix(name, evidence.HeldOutDir+"/"), name == evidence.PatchFile, name == evidence.ParentPatchFile:
+		case strings.HasPrefix(name, evidence.BackendDir+"/"), strings.HasPrefix(name, evidence.HeldOutDir+"/"), name == evidence.PatchFile,
+			name == evidence.ParentPatchFile:
 			return r.recordArtifact(name)
 		}
 		return root.Remove(name) // a projection, written before its time

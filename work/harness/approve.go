@@ -96,7 +96,8 @@ func (r *run) binding() *job.Binding {
 
 // asker is what the run says of itself to who approves it.
 func (r *run) asker() *job.Asker {
-	a := &job.Asker{SessionID: r.session.ID, Engine: r.opened.Engine.Name, EngineVersion: r.opened.Engine.Version, Lowered: append([]task.Lowered{}, r.Lowered...)}
+	a := &job.Asker{SessionID: r.session.ID, Engine: r.opened.Engine.Name, EngineVersion: r.opened.Engine.Version,
+		Lowered: append([]task.Lowered{}, r.Lowered...)}
 	if r.opened.Model != nil && r.opened.ModelProvider != nil {
 		a.ModelProvider, a.Model = *r.opened.ModelProvider, *r.opened.Model
 	}
@@ -153,7 +154,8 @@ func (r *run) tellWaiting(a job.Approval) {
 // the run from being closed.
 func (r *run) recallReceipts(ctx context.Context) {
 	unknown := session.NexusRun(r.w.Entries()) == ""
-	using := r.opened.ApprovalRequired && !r.has(evidence.StepEligibility, journal.Completed) && !r.has(evidence.StepEligibility, journal.Failed)
+	using := r.opened.ApprovalRequired && !r.has(evidence.StepEligibility, journal.Completed) &&
+		!r.has(evidence.StepEligibility, journal.Failed)
 	if r.Authority == nil || (!unknown || !r.asked) && !using {
 		return
 	}
@@ -210,8 +212,8 @@ func (r *run) noteApproval() {
 		return
 	}
 	by := r.approved.by
-	a := evidence.Approval{Scope: strings.Join(r.Contract.AllowedPaths, " "), MutationMode: r.opened.MutationMode, ContractSHA256: r.opened.ContractSHA256,
-		ApprovalID: by.ID, Actor: by.RequestedBy}
+	a := evidence.Approval{Scope: strings.Join(r.Contract.AllowedPaths, " "), MutationMode: r.opened.MutationMode,
+		ContractSHA256: r.opened.ContractSHA256, ApprovalID: by.ID, Actor: by.RequestedBy}
 	if by.ExpiresAt != "" {
 		a.ExpiresAt = &by.ExpiresAt
 	}

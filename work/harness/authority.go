@@ -80,7 +80,8 @@ func (r *run) claim(ctx context.Context) error {
 func (r *run) claimOf() job.Claim {
 	c := job.Claim{Key: r.session.ID, RepoRef: cmp.Or(r.RepoRef, r.session.ID), PolicyBundleID: r.Contract.PolicyBundleID,
 		RunID: cmp.Or(session.NexusRun(r.w.Entries()), r.found), MaxPriceMsats: r.MaxPriceMsats, Silence: r.Silence,
-		Metadata: map[string]string{"session_id": r.session.ID, "run_id": r.opened.RunID, "task_id": r.Contract.TaskID, "baseline_commit": string(r.opened.BaselineCommit)}}
+		Metadata: map[string]string{"session_id": r.session.ID, "run_id": r.opened.RunID, "task_id": r.Contract.TaskID,
+			"baseline_commit": string(r.opened.BaselineCommit)}}
 	// Of the first entry alone: a claim that is repeated says the same.
 	if s, err := evidence.SummaryOf(r.w.Entries()[:1]); err == nil { // else the run is claimed without
 		c.Summary, _ = canon.Marshal(s)
@@ -100,7 +101,8 @@ func (r *run) claimOf() job.Claim {
 
 // sandbox is what the job of the proof runs in.
 func (r *run) sandbox() job.SandboxRunRequest {
-	return job.SandboxRunRequest{Sandbox: job.Sandbox{Provider: "local", ImageDigest: r.rootImage(), NetworkPolicy: job.NetworkNone, Resources: r.resources()}}
+	return job.SandboxRunRequest{Sandbox: job.Sandbox{Provider: "local", ImageDigest: r.rootImage(), NetworkPolicy: job.NetworkNone,
+		Resources: r.resources()}}
 }
 
 // received journals the receipts that are not in the journal yet.
@@ -114,7 +116,8 @@ func (r *run) received(receipts []record.Recorded) {
 // settle has the verified change proved and paid. What is not verified is not
 // offered to anybody. It comes when nothing but the verdict is left to write.
 func (r *run) settle(ctx context.Context) {
-	if r.Authority == nil || r.has(evidence.StepBudget, journal.Completed) || len(r.blockersSoFar()) > 0 || !r.has(evidence.StepVerification, journal.Completed) {
+	if r.Authority == nil || r.has(evidence.StepBudget, journal.Completed) || len(r.blockersSoFar()) > 0 ||
+		!r.has(evidence.StepVerification, journal.Completed) {
 		return
 	}
 	r.tell(evidence.StepBudget, "started", "")
@@ -192,8 +195,8 @@ func (r *run) proof() (job.Proof, error) {
 	p.Pack = func(ctx context.Context, w io.Writer) (string, error) {
 		return r.packTree(ctx, tree, "the change to be proved", w)
 	}
-	p.Here = job.SandboxRunResponse{EnvInfo: job.EnvInfo{ImageDigest: r.rootImage()}, Runs: []job.Run{}, Artifacts: []job.Artifact{}, Status: job.Success,
-		Provenance: job.Provenance{ModelID: "none"}}
+	p.Here = job.SandboxRunResponse{EnvInfo: job.EnvInfo{ImageDigest: r.rootImage()}, Runs: []job.Run{}, Artifacts: []job.Artifact{},
+		Status: job.Success, Provenance: job.Provenance{ModelID: "none"}}
 	if e := r.environmentOfJob(); e != nil {
 		p.Request.Environment, p.Here.EnvInfo.Layers, p.Here.EnvInfo.Services = e, e.Beside(), e.Services
 		p.PackBase = func(ctx context.Context, w io.Writer) (string, error) {
@@ -205,8 +208,8 @@ func (r *run) proof() (job.Proof, error) {
 		p.Here.Runs = append(p.Here.Runs, job.Run{Cmd: c.Command, ExitCode: int32(c.ExitCode), DurationMS: uint64(max(0, c.DurationMS)),
 			StdoutSHA256: c.StdoutSHA256, StderrSHA256: c.StderrSHA256})
 	}
-	p.Here.Caps, p.Here.Usage = capsApplied(head.Caps), &job.Usage{CPUMillis: head.Usage.CPUMillis, PeakMemoryBytes: head.Usage.PeakMemoryBytes,
-		WallMillis: head.Usage.WallMillis}
+	p.Here.Caps, p.Here.Usage = capsApplied(head.Caps),
+		&job.Usage{CPUMillis: head.Usage.CPUMillis, PeakMemoryBytes: head.Usage.PeakMemoryBytes, WallMillis: head.Usage.WallMillis}
 	s := r.opened.Host.Sandbox
 	p.Here.Platform = &job.SandboxInfo{Driver: s.Driver, Version: s.Version, Layer: s.Layer, NotEnforced: s.NotEnforced}
 	digest, err := canon.DigestOf(struct {
@@ -315,7 +318,8 @@ func (r *run) conclude(ctx context.Context, out *Outcome) {
 		err = r.tellRest(ctx)
 	}
 	if err == nil {
-		err = r.Authority.Close(ctx, out.Report.Status == evidence.StatusPass, func(w io.Writer) error { return bundle.WriteZip(w, r.session.Dir) })
+		err = r.Authority.Close(ctx, out.Report.Status == evidence.StatusPass,
+			func(w io.Writer) error { return bundle.WriteZip(w, r.session.Dir) })
 	}
 	if err != nil {
 		r.tell("authority.closed", "failed", r.scrub(err.Error()))

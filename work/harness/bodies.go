@@ -92,7 +92,8 @@ func (r *run) keepBodies(b *bodies) {
 	}
 	var err error
 	if b.cut {
-		text := fmt.Sprintf("At most %d bodies and %d MiB are kept; what is missing here, or cut, was beyond that.\n", maxBodies, maxBodyBytes>>20)
+		text := fmt.Sprintf("At most %d bodies and %d MiB are kept; what is missing here, or cut, was beyond that.\n",
+			maxBodies, maxBodyBytes>>20)
 		err = os.WriteFile(filepath.Join(r.session.Dir, filepath.FromSlash(incompleteFile)), []byte(text), 0o600)
 		names = append(names, incompleteFile)
 	}

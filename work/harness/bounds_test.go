@@ -143,7 +143,7 @@ func TestKeepingWorkOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	repo := newRepo(t, map[string]string{"a.txt": "a\n"})
 	req := fixing(t, repo, realSandbox(t), "echo x >>a.txt")
-	req.Contract.VerificationCommands = []string{"sleep 600"} // the baseline goes on until somebody ends it
+	req.Contract.VerificationCommands = []string{"sleep 600"} // the baseline goes on until it is ended
 	var tries, ended int
 	inTheWay := func(s session.Session) string { return filepath.Join(s.Dir, evidence.PatchFile) }
 	req.JournalHook = func(s journal.Step) []journal.Step {

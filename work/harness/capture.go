@@ -107,7 +107,8 @@ func (r *run) writePatch(ctx context.Context) (evidence.PatchCaptured, error) {
 	r.patched.sha256, r.patched.bytes = canon.DigestSum(sum), n.n
 	out.PatchSHA256, out.PatchBytes = r.patched.sha256, n.n
 	if r.patched.tooLarge != "" {
-		out.Blockers = append(out.Blockers, evidence.Blocker{Code: reason.ChangeTooLarge, Message: r.patched.tooLarge, Evidence: evidence.PatchFile, Hint: r.patched.tooLargeHint})
+		out.Blockers = append(out.Blockers, evidence.Blocker{Code: reason.ChangeTooLarge, Message: r.patched.tooLarge,
+			Evidence: evidence.PatchFile, Hint: r.patched.tooLargeHint})
 	}
 	for _, c := range r.changed {
 		out.Files = append(out.Files, evidence.ChangedFile{Path: evidence.DisplayPath(c.Path), Op: c.Op, OldMode: c.OldMode, NewMode: c.NewMode,

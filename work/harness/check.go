@@ -134,7 +134,8 @@ func (r *run) changeToCheck(ctx context.Context) (out evidence.Checked, tree str
 	tree, err = r.store.Rebase(ctx, h.BaseTree, h.HeadTree, limit)
 	switch {
 	case reason.CodeOf(err) == reason.PatchInvalid && h.Base != r.base.Commit:
-		err = reason.Errorf(reason.PatchInvalid, "the change does not apply to the base, which has moved on since %s: %w", h.Base, errors.Unwrap(err)).
+		err = reason.Errorf(reason.PatchInvalid, "the change does not apply to the base, which has moved on since %s: %w", h.Base,
+			errors.Unwrap(err)).
 			WithHint("merge the base into the branch, or rebase it, and check again")
 	case err == nil && h.Base == r.base.Commit && tree != h.HeadTree:
 		err = reason.Errorf(reason.TreeMismatch, "the change of %s gives tree %s, and the commit has %s", h.Head, tree, h.HeadTree).
@@ -256,7 +257,8 @@ func (r *run) writeBlockers(findings []reason.Finding) []evidence.Blocker {
 	for _, f := range findings {
 		b := evidence.Blocker{Code: f.Code, Message: f.Path + ": " + f.Detail, Evidence: evidence.PatchFile, Hint: f.Hint}
 		if r.checks() && f.Code == reason.ProtectedPath {
-			b.Code, b.Message = reason.ReviewRequired, f.Path+": a person has to look at it: "+strings.TrimSuffix(f.Detail, ", whatever the contract says")
+			b.Code, b.Message = reason.ReviewRequired, f.Path+": a person has to look at it: "+
+				strings.TrimSuffix(f.Detail, ", whatever the contract says")
 			if f.Path == task.PolicyFile {
 				b.Hint = "proofs/policy-change.json says what the new policy allows and forbids; so does `remit policy diff OLD NEW`"
 			}

@@ -67,7 +67,8 @@ func (r *run) disposable() bool {
 }
 
 func (r *run) deliveryBlocker(err error) evidence.Blocker {
-	b := evidence.Blocker{Code: reason.InfrastructureFault, Message: r.scrub(err.Error()), Evidence: evidence.ProofsDir + "/branch-policy.json"}
+	b := evidence.Blocker{Code: reason.InfrastructureFault, Message: r.scrub(err.Error()),
+		Evidence: evidence.ProofsDir + "/branch-policy.json"}
 	if coded, ok := errors.AsType[*reason.Error](err); ok {
 		b.Code, b.Hint = coded.Code, r.scrub(coded.Hint)
 		b.Message = strings.TrimSuffix(b.Message, fmt.Sprintf(" (%s)", coded.Code))
@@ -86,7 +87,8 @@ func (r *run) deliver(ctx context.Context) {
 	if err != nil || !may || r.has(evidence.StepDelivered, journal.Completed) {
 		return // what stands against it is in the journal
 	}
-	bounded, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), r.hostTime(), reason.Errorf(reason.Timeout, "delivering the change took too long"))
+	bounded, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), r.hostTime(),
+		reason.Errorf(reason.Timeout, "delivering the change took too long"))
 	defer cancel()
 	s := r.begin(evidence.StepDelivered, "delivery", map[string]string{"branch": "remit/" + r.session.ID})
 	out, err := r.publish(bounded)
@@ -160,7 +162,8 @@ func (r *run) dispose() {
 	if r.has(evidence.StepDisposed, journal.Completed) {
 		return
 	}
-	out := evidence.Disposed{Repository: evidence.TargetRepository, Why: "the repository is its owner's, and nothing but the branch is the run's"}
+	out := evidence.Disposed{Repository: evidence.TargetRepository,
+		Why: "the repository is its owner's, and nothing but the branch is the run's"}
 	if r.disposable() {
 		out.Repository = evidence.DisposableRepository
 		dir := r.Home.DisposableDir(r.session.ID)
@@ -205,7 +208,8 @@ func (r *run) hasProof(name string) bool {
 }
 
 func (r *run) targetProof() map[string]any {
-	out := map[string]any{"required": !r.disposable(), "admitted": r.Target.Admitted, "admission_status": r.Target.Status, "admission_sha256": r.Target.SHA256, "code": r.Target.Code, "detail": r.Target.Detail}
+	out := map[string]any{"required": !r.disposable(), "admitted": r.Target.Admitted, "admission_status": r.Target.Status,
+		"admission_sha256": r.Target.SHA256, "code": r.Target.Code, "detail": r.Target.Detail}
 	if r.source != nil {
 		out["target_repository"] = admission.TargetDigest(r.source.Root())
 	}

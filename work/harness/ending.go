@@ -134,7 +134,8 @@ func (t traffic) idleBlockers() []evidence.Blocker {
 		return nil
 	}
 	f := all.last
-	return []evidence.Blocker{{Code: f.code, Message: f.text + "; the engine took it for its end and changed nothing", Evidence: evidence.JournalFile, Hint: f.hint}}
+	return []evidence.Blocker{{Code: f.code, Message: f.text + "; the engine took it for its end and changed nothing",
+		Evidence: evidence.JournalFile, Hint: f.hint}}
 }
 
 // endBlockers says why the end of an engine is not acceptable; nil if it is.
@@ -173,7 +174,8 @@ func endBlockers(f evidence.EngineFinished, t traffic, end engine.End) []evidenc
 	case f.TimedOut:
 		return block(reason.Timeout, stderrFile, "the engine did not end in time and was stopped after %s", took)
 	case !f.ProcessStarted:
-		return block(reason.ProviderUnavailable, stderrFile, "the engine's program could not be started in the sandbox (its message is in %s)", stderrFile)
+		return block(reason.ProviderUnavailable, stderrFile,
+			"the engine's program could not be started in the sandbox (its message is in %s)", stderrFile)
 	case f.OutputExceeded:
 		return block(reason.OutputLimit, stderrFile, "the engine printed more than the output limit and was stopped")
 	case f.OOMKilled && exit != 0:

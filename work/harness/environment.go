@@ -27,7 +27,7 @@ type Registries func(context.Context, registry.Ecosystem) (registry.Upstream, er
 
 // EnvironmentAt reads what the policy in a checkout of the base says of the
 // environment. Without a policy there is none, and a check has what is detected. A
-// policy that cannot be read is an error: it may want what nobody sees.
+// policy that cannot be read is an error: it may set a rule that cannot be read.
 func EnvironmentAt(checkout string, checks bool) (none task.Environment, err error) {
 	root, err := os.OpenRoot(checkout)
 	if err != nil {
@@ -141,7 +141,8 @@ func (r *run) prepareEnvironment(ctx context.Context) error {
 		return err
 	}
 	s := r.begin(evidence.StepEnvironment, "environment", nil)
-	p := Preparation{Home: r.Home, Sandbox: r.Sandbox, Registries: r.Registries, Scratch: r.work, Clock: r.clock, Tell: func(line string) { r.output([]byte(line)) }}
+	p := Preparation{Home: r.Home, Sandbox: r.Sandbox, Registries: r.Registries, Scratch: r.work, Clock: r.clock,
+		Tell: func(line string) { r.output([]byte(line)) }}
 	made, err := p.Make(ctx, env, depend.Base{Dir: r.checkout.Dir, Tree: r.base.Tree})
 	if err != nil {
 		s.end(journal.Failed, nil, r.scrub(err.Error()))
@@ -185,7 +186,8 @@ func (r *run) environmentDiffers(now evidence.EnvironmentPrepared) string {
 
 // environmentFacts is an environment as the journal has it.
 func environmentFacts(env task.Environment, prepared *depend.Prepared) evidence.EnvironmentPrepared {
-	out := evidence.EnvironmentPrepared{Dependencies: string(env.Dependencies), Env: env.Variables(), Layers: []evidence.EnvironmentLayer{}, Blockers: []evidence.Blocker{}}
+	out := evidence.EnvironmentPrepared{Dependencies: string(env.Dependencies), Env: env.Variables(),
+		Layers: []evidence.EnvironmentLayer{}, Blockers: []evidence.Blocker{}}
 	for i, l := range prepared.Layers {
 		layer := evidence.EnvironmentLayer{Ecosystem: l.Recipe.Ecosystem, Dir: l.Recipe.Dir, Key: l.Key, ContentSHA256: l.ContentSHA256, Paths: l.Recipe.Paths,
 			LockFiles: displayed(prepared.LockFiles[i]), Packages: len(l.Deliveries), PackagesSHA256: l.DeliveriesSHA256, Imported: l.Imported,
@@ -220,7 +222,8 @@ func dependencyChanges(l sandbox.LayerChanges) *evidence.DependencyChanges {
 // environmentAgain prepares the environment of a run that is verified again, and
 // compares it with what the run had: beside the base, and beside the patched tree
 // where that is something else. From then on the request has the sandbox of its image.
-func (rec *sealed) environmentAgain(ctx context.Context, req *Reproduction, baseline, lower string, at headOf) (base, head *depend.Prepared, again *EnvironmentAgain, err error) {
+func (rec *sealed) environmentAgain(ctx context.Context, req *Reproduction, baseline, lower string,
+	at headOf) (base, head *depend.Prepared, again *EnvironmentAgain, err error) {
 	env, err := EnvironmentAt(lower, rec.receipt.Checked != nil)
 	if err != nil {
 		return nil, nil, nil, err
@@ -263,10 +266,11 @@ func (rec *sealed) environmentAgain(ctx context.Context, req *Reproduction, base
 		case i >= len(was.Layers) || i >= len(again.Layers):
 			again.differs("the run had %d layer(s), and here are %d", len(was.Layers), len(again.Layers))
 		case was.Layers[i].Key != again.Layers[i].Key:
-			again.differs("the layer of %s in %s is made by another recipe: the tools of this machine, or of that of the run, differ", again.Layers[i].Ecosystem, again.Layers[i].Dir)
+			again.differs("the layer of %s in %s is made by another recipe: the tools of this machine, or of that of the run, differ",
+				again.Layers[i].Ecosystem, again.Layers[i].Dir)
 		case was.Layers[i].ContentSHA256 != again.Layers[i].ContentSHA256:
-			again.differs("the layer of %s in %s has the same recipe and another content: %s in the run, %s here", again.Layers[i].Ecosystem, again.Layers[i].Dir,
-				was.Layers[i].ContentSHA256, again.Layers[i].ContentSHA256)
+			again.differs("the layer of %s in %s has the same recipe and another content: %s in the run, %s here", again.Layers[i].Ecosystem,
+				again.Layers[i].Dir, was.Layers[i].ContentSHA256, again.Layers[i].ContentSHA256)
 		}
 	}
 	if !maps.Equal(was.Env, env.Variables()) {

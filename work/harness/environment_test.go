@@ -11,8 +11,8 @@ import (
 	"remit/work/sandbox"
 )
 
-// TestVariablesOfThePolicy: what the policy of the base sets is there for the engine
-// and every command, is told, and cannot be set by a file that no commit has.
+// TestVariablesOfThePolicy: the engine and every command get the variables that the policy
+// of the base sets. The report shows them, and a file that no commit has cannot set them.
 func TestVariablesOfThePolicy(t *testing.T) {
 	t.Parallel()
 	d, err := sandbox.Open(t.Context(), sandbox.Options{StateDir: t.TempDir()})
@@ -36,8 +36,8 @@ func TestVariablesOfThePolicy(t *testing.T) {
 	}
 }
 
-// TestNoEngineWithoutItsLayers: dependencies that cannot be had are found before the
-// engine costs anything, whoever proves the change.
+// TestNoEngineWithoutItsLayers: dependencies that cannot be installed are found before the
+// engine costs anything, with a nexus or without one.
 func TestNoEngineWithoutItsLayers(t *testing.T) {
 	t.Parallel()
 	d, err := sandbox.Open(t.Context(), sandbox.Options{StateDir: t.TempDir()})
@@ -59,8 +59,8 @@ func TestNoEngineWithoutItsLayers(t *testing.T) {
 	}
 }
 
-// TestPolicyThatCannotBeRead: who asks for the environment alone is told what is wrong
-// with the policy, and where.
+// TestPolicyThatCannotBeRead: a caller that asks for the environment alone gets an error
+// that says what is wrong with the policy, and where.
 func TestPolicyThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]reason.Code{

@@ -23,7 +23,8 @@ import (
 // copyWorkspace takes the fingerprint of the source and gets the baseline's
 // tree, from the cache if it is there.
 func (r *run) copyWorkspace(ctx context.Context) error {
-	s := r.begin(evidence.StepWorkspace, evidence.PlanWorkspace, map[string]string{"baseline_commit": r.base.Commit, "baseline_tree": r.base.Tree})
+	s := r.begin(evidence.StepWorkspace, evidence.PlanWorkspace,
+		map[string]string{"baseline_commit": r.base.Commit, "baseline_tree": r.base.Tree})
 	err := r.checkoutBaseline(ctx)
 	if err != nil {
 		s.end(journal.Failed, nil, err.Error())
@@ -31,8 +32,8 @@ func (r *run) copyWorkspace(ctx context.Context) error {
 	}
 	r.trimmed = r.beginTrim()
 	r.note(evidence.StepSourceObserved, "source-before", journal.Completed, nil, r.before)
-	s.end(journal.Completed, evidence.WorkspaceCopied{BaselineTree: r.base.Tree, Files: int64(r.checkout.Files), Bytes: r.checkout.Bytes, CacheWarm: r.checkout.Warm},
-		fmt.Sprintf("%d file(s)", r.checkout.Files))
+	s.end(journal.Completed, evidence.WorkspaceCopied{BaselineTree: r.base.Tree, Files: int64(r.checkout.Files), Bytes: r.checkout.Bytes,
+		CacheWarm: r.checkout.Warm}, fmt.Sprintf("%d file(s)", r.checkout.Files))
 	return nil
 }
 
@@ -73,7 +74,8 @@ func (r *run) runEngine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	assignment := engine.Task{Title: r.Contract.Title, Instructions: instructions, Verify: r.Contract.VerificationCommands, InBaseline: r.inBaseline}
+	assignment := engine.Task{Title: r.Contract.Title, Instructions: instructions, Verify: r.Contract.VerificationCommands,
+		InBaseline: r.inBaseline}
 	if way != nil {
 		defer r.closeWay(way)
 		assignment.Model = way.model
@@ -164,8 +166,8 @@ func (r *run) inSandbox(ctx context.Context, inv *engine.Invocation, out *stream
 	out.stdout.beat, out.stderr.beat = pulse.beat, pulse.beat
 	return r.Sandbox.Run(watched, sandbox.Spec{
 		Lower: r.startDir(), Layers: r.prepared.Mounts(), PathDirs: r.prepared.Programs(), Env: withEnvironment(r.prepared, inv.Env),
-		Binds: inv.Binds, Limits: limitsOf(r.Contract), Capture: true, SpoolDir: r.work, Loopback: way.serve(pulse), Services: r.prepared.Served(), More: true,
-		Commands: []sandbox.Command{{Argv: inv.Argv, Stdout: out.stdout, Stderr: out.stderr}},
+		Binds: inv.Binds, Limits: limitsOf(r.Contract), Capture: true, SpoolDir: r.work, Loopback: way.serve(pulse),
+		Services: r.prepared.Served(), More: true, Commands: []sandbox.Command{{Argv: inv.Argv, Stdout: out.stdout, Stderr: out.stderr}},
 	})
 }
 
@@ -224,7 +226,8 @@ func (r *run) engineFinished(inv *engine.Invocation, how engineRan, out *streams
 		}
 		f.Caps, f.Layer, f.OOMKilled = caps(res.Caps), res.Layer, res.OOMKilled
 		f.Dependencies = dependencyChanges(res.Layers)
-		f.Usage = evidence.ResourceUsage{CPUMillis: res.Usage.CPUMillis, PeakMemoryBytes: res.Usage.PeakMemoryBytes, WallMillis: res.Usage.WallMillis}
+		f.Usage = evidence.ResourceUsage{CPUMillis: res.Usage.CPUMillis, PeakMemoryBytes: res.Usage.PeakMemoryBytes,
+			WallMillis: res.Usage.WallMillis}
 		if len(res.Commands) > 0 {
 			c := res.Commands[0]
 			f.ProcessStarted, f.Signal, f.OutputExceeded = c.Started, c.Signal, c.OutputExceeded

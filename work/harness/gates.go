@@ -142,7 +142,8 @@ func decisionBlockers(d eligibility.Decision) []evidence.Blocker {
 	for _, f := range d.Findings() {
 		b := evidence.Blocker{Code: f.Code, Message: f.Detail, Evidence: evidence.EligibilityFile}
 		switch f.Code {
-		case reason.EngineUnknown, reason.NotAFixture, reason.EngineNotEnabled, reason.SourceNotAdmitted, reason.ModelNotAdmitted, reason.ModelMismatch, reason.NetworkNotAllowed, reason.ModeExceedsStage, reason.ProviderUnavailable:
+		case reason.EngineUnknown, reason.NotAFixture, reason.EngineNotEnabled, reason.SourceNotAdmitted, reason.ModelNotAdmitted,
+			reason.ModelMismatch, reason.NetworkNotAllowed, reason.ModeExceedsStage, reason.ProviderUnavailable:
 			b.Hint = d.Remedy(f.Gate) // it names the very engine, record or mode
 		}
 		if f.Code == reason.GateMissing {
@@ -165,7 +166,8 @@ func (r *run) gateBlocked(gate string, code reason.Code) error {
 // missingTestCommand refuses a run that nothing could prove, before it costs
 // anything.
 func (r *run) missingTestCommand() error {
-	blocker := evidence.Blocker{Code: reason.MissingTestCommand, Message: "the contract names no verification command, so no change could be proved", Evidence: evidence.TestLogFile}
+	blocker := evidence.Blocker{Code: reason.MissingTestCommand,
+		Message: "the contract names no verification command, so no change could be proved", Evidence: evidence.TestLogFile}
 	r.note(evidence.StepVerification, "verify", journal.Denied, nil, evidence.VerificationCompleted{
 		Status: evidence.StatusBlocked, TestsRule: string(r.Contract.Tests), Verifier: verifierIdentity(), Blockers: []evidence.Blocker{blocker}})
 	r.tell(evidence.StepVerification, "denied", string(reason.MissingTestCommand))

@@ -20,7 +20,8 @@ const maxPackagesTold = 500
 // OfHead makes the layers of a changed tree where the policy of the base wants that,
 // and where the change gives reason to. It returns those of the base, and nil, where
 // not.
-func (p Preparation) OfHead(ctx context.Context, env task.Environment, base *depend.Prepared, head depend.Base) (*depend.Prepared, *evidence.DependenciesOfHead, error) {
+func (p Preparation) OfHead(ctx context.Context, env task.Environment, base *depend.Prepared,
+	head depend.Base) (*depend.Prepared, *evidence.DependenciesOfHead, error) {
 	if env.Dependencies != task.DependenciesPrepare || len(env.Prepare) == 0 {
 		return base, nil, nil
 	}
@@ -77,7 +78,8 @@ func (r *run) prepareHead(ctx context.Context) error {
 		return err
 	}
 	defer head.Release()
-	p := Preparation{Home: r.Home, Sandbox: r.Sandbox, Registries: r.Registries, Scratch: r.work, Clock: r.clock, Tell: func(line string) { r.output([]byte(line)) }}
+	p := Preparation{Home: r.Home, Sandbox: r.Sandbox, Registries: r.Registries, Scratch: r.work, Clock: r.clock,
+		Tell: func(line string) { r.output([]byte(line)) }}
 	begun := r.clock()
 	made, facts, err := p.OfHead(ctx, env, r.prepared, depend.Base{Dir: head.Dir, Tree: tree})
 	if err == nil && facts == nil {
@@ -126,7 +128,8 @@ func withDependencies(plan *verify.Plan, prepared *depend.Prepared) {
 
 // headAgain prepares what a run that is verified again had beside its patched tree,
 // nil for what lies beside the base, and compares the two.
-func (rec *sealed) headAgain(ctx context.Context, p Preparation, at headOf, env task.Environment, base *depend.Prepared, again *EnvironmentAgain) (*depend.Prepared, error) {
+func (rec *sealed) headAgain(ctx context.Context, p Preparation, at headOf, env task.Environment, base *depend.Prepared,
+	again *EnvironmentAgain) (*depend.Prepared, error) {
 	if env.Dependencies != task.DependenciesPrepare || len(env.Prepare) == 0 {
 		return nil, nil
 	}

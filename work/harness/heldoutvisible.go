@@ -46,7 +46,8 @@ func (r *run) visibleHeldOut(ctx context.Context) ([]evidence.Blocker, error) {
 		if at, visible := found[id]; visible && len(blockers) < maxNamed {
 			delete(found, id) // a content that is named twice is reported once
 			blockers = append(blockers, evidence.Blocker{Code: reason.HeldOutVisible, Evidence: evidence.ContractFile,
-				Message: fmt.Sprintf("the held-out test %s is in the base commit as %s, where the agent can read it", evidence.DisplayPath(sources[id]), evidence.DisplayPath(at))})
+				Message: fmt.Sprintf("the held-out test %s is in the base commit as %s, where the agent can read it",
+					evidence.DisplayPath(sources[id]), evidence.DisplayPath(at))})
 		}
 	}
 	return blockers, nil

@@ -20,7 +20,8 @@ import (
 // inImage returns a sandbox whose root is the image that the environment names,
 // and what there is to say of it: d itself and nil where it names none. Nothing is
 // fetched: a file in a repository could otherwise have this machine ask any host.
-func inImage(ctx context.Context, home session.Home, d sandbox.Driver, env task.Environment) (sandbox.Driver, *evidence.EnvironmentImage, error) {
+func inImage(ctx context.Context, home session.Home, d sandbox.Driver,
+	env task.Environment) (sandbox.Driver, *evidence.EnvironmentImage, error) {
 	if env.Image == "" {
 		return d, nil, nil
 	}

@@ -40,7 +40,7 @@ func instructionsIn(ctx context.Context, source *workspace.Source, base workspac
 	return content, nil
 }
 
-// assignment is what the engine is told.
+// assignment returns the text that the engine gets.
 func (r *run) assignment(ctx context.Context) (string, error) {
 	if r.Contract.InstructionsFrom == nil {
 		return r.Contract.Instructions, nil

@@ -15,7 +15,7 @@ import (
 	"remit/work/engine/command"
 )
 
-// told is an engine that keeps what it was told.
+// told is an engine that keeps the assignment that it got.
 type told struct {
 	*command.Engine
 	text *string
@@ -26,8 +26,8 @@ func (e told) Invocation(ctx context.Context, t engine.Task) (*engine.Invocation
 	return e.Engine.Invocation(ctx, t)
 }
 
-// TestInstructionsOfTheBase: the engine is told what the file of the base commit says,
-// whatever lies in the work tree, and the contract of the run has its digest.
+// TestInstructionsOfTheBase: the engine gets the file of the base commit, whatever lies in
+// the work tree, and the contract of the run has its digest.
 func TestInstructionsOfTheBase(t *testing.T) {
 	t.Parallel()
 	text := "Use tabs.\n"
@@ -57,7 +57,7 @@ func TestInstructionsOfTheBase(t *testing.T) {
 	req, heard := ask("AGENTS.md")
 	out := ran(t, req)
 	if out.Report.Status != evidence.StatusPass || !strings.HasSuffix(*heard, "\n\n> Use tabs.\n") || strings.Contains(*heard, "Delete") {
-		t.Errorf("%s %+v: it was told %q", out.Report.Status, out.Report.Blockers, *heard)
+		t.Errorf("%s %+v: the engine got %q", out.Report.Status, out.Report.Blockers, *heard)
 	}
 	contract, err := os.ReadFile(filepath.Join(out.Session.Dir, evidence.ContractFile))
 	if err != nil || !strings.Contains(string(contract), `"instructions_from":{"path":"AGENTS.md","sha256":"`+canon.Digest([]byte(text))+`"}`) {

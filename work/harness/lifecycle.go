@@ -69,7 +69,8 @@ func (r *run) endBroken(against []evidence.Blocker, verified bool) {
 
 // endHung is judgeEnd for an engine that was stopped for its time.
 func (r *run) endHung(h *hung, verified bool) {
-	out := evidence.LifecycleJudged{Lifecycle: evidence.Lifecycle{Stopped: h.stopped, AfterMS: h.afterMS, Rule: evidence.LifecycleBlock, Verified: verified}}
+	out := evidence.LifecycleJudged{Lifecycle: evidence.Lifecycle{Stopped: h.stopped, AfterMS: h.afterMS, Rule: evidence.LifecycleBlock,
+		Verified: verified}}
 	if r.Contract.Lifecycle.AllowsTimeout() {
 		out.Rule, out.Allowed = evidence.LifecycleAllow, verified
 	}
@@ -79,8 +80,9 @@ func (r *run) endHung(h *hung, verified bool) {
 		out.Blockers = []evidence.Blocker{h.timeout}
 	case !out.Allowed:
 		out.Blockers = []evidence.Blocker{{Code: reason.LifecycleTimeout, Evidence: evidence.PatchFile,
-			Hint:    fmt.Sprintf("the change is good: `remit run --patch-of %s` judges it again without the agent, in a run that can pass; lifecycle.timeout_after_valid_patch: allow in the task file lets the next run of the agent pass", r.session.ID),
-			Message: fmt.Sprintf("the verifier passes the change, but the engine did not end by itself and was stopped after %s", time.Duration(h.afterMS)*time.Millisecond)}}
+			Hint: fmt.Sprintf("the change is good: `remit run --patch-of %s` judges it again without the agent, in a run that can pass; lifecycle.timeout_after_valid_patch: allow in the task file lets the next run of the agent pass", r.session.ID),
+			Message: fmt.Sprintf("the verifier passes the change, but the engine did not end by itself and was stopped after %s",
+				time.Duration(h.afterMS)*time.Millisecond)}}
 	}
 	if len(out.Blockers) > 0 {
 		detail = out.Blockers[0].Message

@@ -111,9 +111,11 @@ func (r *run) openWay(ctx context.Context) (*way, error) {
 	} else {
 		upstream.Models = map[string]string{name: r.Model.Model}
 	}
-	w := &way{traffic: traffic{model: r.Model.Model, ceiling: r.Model.Ceiling, limits: limits}, model: &engine.Model{URL: fmt.Sprintf("http://127.0.0.1:%d", sandbox.DefaultLoopbackPort), Token: token, Name: name}}
+	w := &way{traffic: traffic{model: r.Model.Model, ceiling: r.Model.Ceiling, limits: limits},
+		model: &engine.Model{URL: fmt.Sprintf("http://127.0.0.1:%d", sandbox.DefaultLoopbackPort), Token: token, Name: name}}
 	o := gateway.Options{Upstream: upstream, Model: r.Model.Model, StoredState: r.Model.StoredState, Limits: limits, Prices: r.Model.Prices, Token: token,
-		Record: func(rec record.ModelRequest) { w.traffic.heard(rec); r.modelAsked(rec) }, Clock: r.clock, RunCommand: r.learnFrom(r.Model.RunCommand)}
+		Record: func(rec record.ModelRequest) { w.traffic.heard(rec); r.modelAsked(rec) }, Clock: r.clock,
+		RunCommand: r.learnFrom(r.Model.RunCommand)}
 	if team, several := r.Engine.(engine.Team); several {
 		o.AgentIn = team.AgentIn
 	}
@@ -138,7 +140,8 @@ func (r *run) probe(ctx context.Context, w *way) error {
 	}
 	limited, cancel := ctx, func() {}
 	if limit := r.Contract.Budget.Wall(); limit > 0 {
-		limited, cancel = context.WithTimeoutCause(ctx, limit, reason.Errorf(reason.Timeout, "the model did not answer its first question within %s", limit))
+		limited, cancel = context.WithTimeoutCause(ctx, limit,
+			reason.Errorf(reason.Timeout, "the model did not answer its first question within %s", limit))
 	}
 	defer cancel()
 	// By itself the gateway reads on for a while, to learn what an answer costs
@@ -161,11 +164,13 @@ func (r *run) modelLimits() (gateway.Limits, error) {
 		name string
 		most *int64
 		to   *int64
-	}{{"max_budget_usd", b.MaxBudgetMicroUSD, &limits.MicroUSD}, {"max_tokens", b.MaxTokens, &limits.Tokens}, {"max_requests", b.MaxRequests, &limits.Requests}} {
+	}{{"max_budget_usd", b.MaxBudgetMicroUSD, &limits.MicroUSD}, {"max_tokens", b.MaxTokens, &limits.Tokens},
+		{"max_requests", b.MaxRequests, &limits.Requests}} {
 		switch {
 		case l.most == nil:
 		case *l.most == 0:
-			return limits, reason.Errorf(reason.BudgetExhausted, "the contract allows %s 0, and engine %s asks a model", l.name, r.opened.Engine.Name).
+			return limits, reason.Errorf(reason.BudgetExhausted, "the contract allows %s 0, and engine %s asks a model", l.name,
+				r.opened.Engine.Name).
 				WithHint("raise budget.%s in the task file or remit.yaml, or take an engine that asks no model", l.name)
 		default:
 			*l.to = *l.most
@@ -178,7 +183,8 @@ func (r *run) modelLimits() (gateway.Limits, error) {
 	if limits.MicroUSD > 0 && !gateway.PriceKnown(provider, r.Model.Model, r.Model.Prices) {
 		// Also for a local model: whether one is local is the user's word, and no
 		// word of the user's lifts a limit.
-		return limits, reason.Errorf(reason.PriceUnknown, "the run may cost %d micro-dollars, and no price is known for %q of %q; state it with --prices, or limit tokens instead", limits.MicroUSD, r.Model.Model, provider).
+		return limits, reason.Errorf(reason.PriceUnknown,
+			"the run may cost %d micro-dollars, and no price is known for %q of %q; state it with --prices, or limit tokens instead", limits.MicroUSD, r.Model.Model, provider).
 			WithHint("the key in the price table is %q; a model that costs nothing has 0 in all places", provider+"/"+r.Model.Model)
 	}
 	return limits, nil
@@ -245,7 +251,8 @@ func (r *run) modelAsked(rec record.ModelRequest) {
 		state = journal.Failed
 	}
 	now := r.clock()
-	r.append(journal.Step{StepID: fmt.Sprintf("model-%d", rec.Seq), Name: evidence.StepModel, Status: state, StartedAt: now, CompletedAt: now, Outputs: rec})
+	r.append(journal.Step{StepID: fmt.Sprintf("model-%d", rec.Seq), Name: evidence.StepModel, Status: state, StartedAt: now,
+		CompletedAt: now, Outputs: rec})
 }
 
 // closeWay ends the gateway and journals what it counted: these figures count,

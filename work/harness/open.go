@@ -48,9 +48,10 @@ func (r *run) opening(identity evidence.EngineIdentity) (evidence.RunOpened, err
 		return evidence.RunOpened{}, fmt.Errorf("making an id: %w", err)
 	}
 	o := evidence.RunOpened{
-		RunIDAudit: audit.String(), CaseID: c.TaskID, Title: c.Title, ContractSHA256: digest, PolicyBundleID: c.PolicyBundleID, PolicySHA256: r.PolicySHA256,
-		Remit: r.Build, Engine: identity, RepoRoot: "target",
-		MutationMode: c.MutationMode.String(), AllowedMutationScope: evidence.MutationScope(c.MutationMode.String()), ApprovalRequired: c.NeedsApproval() && r.checked == nil, ExpectDiff: c.ExpectDiff,
+		RunIDAudit: audit.String(), CaseID: c.TaskID, Title: c.Title, ContractSHA256: digest, PolicyBundleID: c.PolicyBundleID,
+		PolicySHA256: r.PolicySHA256, Remit: r.Build, Engine: identity, RepoRoot: "target",
+		MutationMode: c.MutationMode.String(), AllowedMutationScope: evidence.MutationScope(c.MutationMode.String()),
+		ApprovalRequired: c.NeedsApproval() && r.checked == nil, ExpectDiff: c.ExpectDiff,
 		SourceAdmission: "not_required", ModelAdmission: "not_required", VerificationCommands: c.VerificationCommands,
 		SummaryForm: evidence.SummaryForm, Purpose: r.Purpose, Checked: r.checked,
 		Host: evidence.Host{OS: runtime.GOOS, Arch: runtime.GOARCH, Sandbox: evidence.SandboxFacts{Driver: "unavailable"}},
@@ -122,5 +123,6 @@ func (r *run) saveLocal() error {
 		return fmt.Errorf("encoding the contract: %w", err)
 	}
 	engine := r.eligibilityRequest().Engine
-	return r.Home.SaveLocal(r.session.ID, session.Local{Engine: &engine, Repo: repo, TaskDir: r.Contract.Dir, Contract: contract, Nexus: r.Nexus, RepoRef: r.RepoRef, Unclaimed: r.Unclaimed, MaxPriceMsats: r.MaxPriceMsats, Silence: r.Silence})
+	return r.Home.SaveLocal(r.session.ID, session.Local{Engine: &engine, Repo: repo, TaskDir: r.Contract.Dir, Contract: contract,
+		Nexus: r.Nexus, RepoRef: r.RepoRef, Unclaimed: r.Unclaimed, MaxPriceMsats: r.MaxPriceMsats, Silence: r.Silence})
 }

@@ -47,8 +47,8 @@ class Accounts(unittest.TestCase):
 `,
 }
 
-// TestPostgresInARun: the honest change passes, the wrong one fails, and one that
-// stops the server with its own means is told.
+// TestPostgresInARun: the honest change passes, the wrong one fails, and the verdict names
+// a change that stops the server.
 func TestPostgresInARun(t *testing.T) {
 	t.Parallel()
 	if found, _ := exec.Command("sh", "-c", "ls /usr/lib/postgresql/*/bin/initdb && which psql python3").Output(); strings.Count(string(found), "\n") < 3 {

@@ -122,7 +122,8 @@ func (r *run) refuseEarly(known eligibility.Known) error {
 	if err != nil {
 		return fmt.Errorf("encoding the contract: %w", err)
 	}
-	r.note(evidence.StepContract, "contract", journal.Completed, evidence.ContractCreated{ContractSHA256: r.opened.ContractSHA256, Contract: raw}, blockersOnly{})
+	r.note(evidence.StepContract, "contract", journal.Completed,
+		evidence.ContractCreated{ContractSHA256: r.opened.ContractSHA256, Contract: raw}, blockersOnly{})
 	r.tell(evidence.StepContract, string(journal.Completed), r.Contract.TaskID)
 	decision := eligibility.Decide(r.askedBefore(known))
 	encoded, err := canon.Marshal(decision)
@@ -148,7 +149,8 @@ func (r *run) refuseEarly(known eligibility.Known) error {
 // writeGateLog writes the raw log of the refusal.
 func (r *run) writeGateLog(d eligibility.Decision) error {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s: engine %s, mutation mode %s, decided on: %s\n", stamp(r.clock()), r.opened.Engine.Name, r.opened.MutationMode, r.opened.DecidedOn)
+	fmt.Fprintf(&b, "%s: engine %s, mutation mode %s, decided on: %s\n", stamp(r.clock()), r.opened.Engine.Name, r.opened.MutationMode,
+		r.opened.DecidedOn)
 	for _, name := range d.PassedGates {
 		fmt.Fprintf(&b, "passed   %s\n", name)
 	}
@@ -196,7 +198,8 @@ func (r *run) inspection(contract []byte) (inspection, error) {
 	if err != nil {
 		return inspection{}, err
 	}
-	out := inspection{DecidedOn: r.opened.DecidedOn, ProcessesStarted: []string{}, FilesBefore: orNone(r.Looked.Files), ProgramsBefore: orNone(r.Looked.Programs)}
+	out := inspection{DecidedOn: r.opened.DecidedOn, ProcessesStarted: []string{}, FilesBefore: orNone(r.Looked.Files),
+		ProgramsBefore: orNone(r.Looked.Programs)}
 	configuration := map[string]string{"nexus": r.Nexus, "repo_ref": r.RepoRef}
 	if m := r.Model; m != nil {
 		configuration["provider"], configuration["model"], configuration["base_url"] = m.Upstream.Provider, m.Model, m.Upstream.BaseURL
@@ -254,7 +257,8 @@ func namesPath(text, path string) bool {
 			return false
 		}
 		text = text[at+len(path):]
-		if next := []rune(text[:min(len(text), 4)]); len(next) == 0 || !unicode.IsLetter(next[0]) && !unicode.IsDigit(next[0]) && !strings.ContainsRune("-_.", next[0]) {
+		if next := []rune(text[:min(len(text), 4)]); len(next) == 0 ||
+			!unicode.IsLetter(next[0]) && !unicode.IsDigit(next[0]) && !strings.ContainsRune("-_.", next[0]) {
 			return true
 		}
 	}

@@ -61,7 +61,8 @@ func (r *recorder) begin(name, id string, inputs any) *step {
 
 // end appends the second entry.
 func (s *step) end(status journal.Status, outputs any, detail string) {
-	s.r.append(journal.Step{StepID: s.id, Name: s.name, Status: status, StartedAt: s.started, CompletedAt: s.r.clock(), Inputs: s.inputs, Outputs: outputs})
+	s.r.append(journal.Step{StepID: s.id, Name: s.name, Status: status, StartedAt: s.started, CompletedAt: s.r.clock(), Inputs: s.inputs,
+		Outputs: outputs})
 	s.r.sync()
 	s.timed()
 	s.r.tell(s.name, string(status), detail)

@@ -72,8 +72,8 @@ func Reproduce(ctx context.Context, req Reproduction) (*Reproduced, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Reproduced{SessionID: rec.receipt.SessionID, RecordedStatus: rec.receipt.Status, BaselineCommit: string(rec.receipt.BaselineCommit),
-		PatchSHA256: *rec.receipt.PatchSHA256, Findings: []reason.Finding{}}
+	out := &Reproduced{SessionID: rec.receipt.SessionID, RecordedStatus: rec.receipt.Status,
+		BaselineCommit: string(rec.receipt.BaselineCommit), PatchSHA256: *rec.receipt.PatchSHA256, Findings: []reason.Finding{}}
 	source, err := workspace.OpenSource(ctx, req.Repo)
 	if err != nil {
 		return nil, err
@@ -182,7 +182,8 @@ func weakerThanBase(ctx context.Context, source *workspace.Source, base workspac
 	if err == nil && applied.Tests == c.Tests && reflect.DeepEqual(applied.Verify, c.Verify) {
 		return nil
 	}
-	return &reason.Finding{Code: reason.EnvelopeMismatch, Path: evidence.ContractFile, Detail: "the contract asks for less verification than " + task.PolicyFile + " of the base commit"}
+	return &reason.Finding{Code: reason.EnvelopeMismatch, Path: evidence.ContractFile,
+		Detail: "the contract asks for less verification than " + task.PolicyFile + " of the base commit"}
 }
 
 // sealed is what a bundle says of the verification that is repeated.
@@ -210,7 +211,8 @@ func readSealed(files fs.FS) (*sealed, error) {
 	return rec, err
 }
 
-func (rec *sealed) verifyAgain(ctx context.Context, req Reproduction, store *workspace.Store, base workspace.Baseline, lower string, prepared, head *depend.Prepared, kept *verdictStore) (*verify.Verdict, error) {
+func (rec *sealed) verifyAgain(ctx context.Context, req Reproduction, store *workspace.Store, base workspace.Baseline, lower string,
+	prepared, head *depend.Prepared, kept *verdictStore) (*verify.Verdict, error) {
 	changes, err := store.Changes(ctx, base.Tree, *rec.receipt.HeadTree)
 	if err != nil {
 		return nil, err
@@ -226,7 +228,8 @@ func (rec *sealed) verifyAgain(ctx context.Context, req Reproduction, store *wor
 	}
 	defer func() { _ = os.RemoveAll(caches) }() // a temporary directory
 	plan := planOf(c)
-	plan.Lower, plan.Patch, plan.HeldOut, plan.Repeat, plan.Log, plan.CacheDir = lower, changes, held, max(1, req.Repeat), kept.recording(req.Log), caches
+	plan.Lower, plan.Patch, plan.HeldOut, plan.Repeat, plan.Log, plan.CacheDir = lower, changes, held, max(1, req.Repeat),
+		kept.recording(req.Log), caches
 	plan.TestingDir = req.Home.TestingDir()
 	withDependencies(&plan, prepared)
 	plan.OnEvent = func(e verify.Event) {

@@ -62,7 +62,8 @@ func Resume(ctx context.Context, req Resumption) (*Outcome, error) {
 	defer func() { _ = w.Close() }() // it is synced before anything depends on it
 	r := &run{session: req.Session, repriced: req.MaxPriceMsats, artifact: map[string]bool{}, secrets: redact.New(req.Credentials)}
 	r.recorder = &recorder{w: w, clock: req.Clock, progress: quietly(req.Progress, r.secrets), clean: r.secrets.Step}
-	r.Request = Request{Home: req.Home, Sandbox: req.Sandbox, Clock: req.Clock, Progress: req.Progress, Repeat: 1, Authority: req.Authority, Registries: req.Registries}
+	r.Request = Request{Home: req.Home, Sandbox: req.Sandbox, Clock: req.Clock, Progress: req.Progress, Repeat: 1,
+		Authority: req.Authority, Registries: req.Registries}
 	if err := r.recall(req.Repo); err != nil {
 		return nil, err
 	}
@@ -218,7 +219,8 @@ func (r *run) takeUp(ctx context.Context) {
 func (r *run) complement() {
 	if !r.has(evidence.StepContract, journal.Completed) && !r.has(evidence.StepContract, journal.Failed) {
 		if raw, err := r.Contract.Canonical(); err == nil {
-			r.note(evidence.StepContract, "contract", journal.Completed, evidence.ContractCreated{ContractSHA256: r.opened.ContractSHA256, Contract: raw}, nil)
+			r.note(evidence.StepContract, "contract", journal.Completed,
+				evidence.ContractCreated{ContractSHA256: r.opened.ContractSHA256, Contract: raw}, nil)
 		}
 	}
 	if !r.has(evidence.StepEligibility, journal.Completed) && !r.has(evidence.StepEligibility, journal.Failed) {
@@ -266,7 +268,8 @@ func (r *run) closeStep(e journal.Entry) {
 			outputs = evidence.ToolReturned{ID: c.ID, OutputHash: canon.Digest(nil)}
 		}
 	}
-	r.append(journal.Step{StepID: e.StepID, Name: e.Name, Status: journal.Skipped, StartedAt: began, CompletedAt: r.clock(), Inputs: e.Inputs, Outputs: outputs})
+	r.append(journal.Step{StepID: e.StepID, Name: e.Name, Status: journal.Skipped, StartedAt: began, CompletedAt: r.clock(),
+		Inputs: e.Inputs, Outputs: outputs})
 }
 
 func (r *run) interrupted(message string) {

@@ -53,7 +53,7 @@ type Request struct {
 	// run as blocked when there is none yet. ApprovalTTL is how long a new request
 	// is good for; 0 leaves it to the authority.
 	WaitApproval, ApprovalTTL time.Duration
-	// Lowered are the limits that the policy has lowered, which who approves is told.
+	// Lowered are the limits that the policy has lowered. The approver sees them.
 	Lowered []task.Lowered
 	// CheckGrant says why a granted approval does not count although its authority
 	// knows of it; nil where the word of the authority is enough.

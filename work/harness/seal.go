@@ -29,14 +29,16 @@ func (r *run) workspaceProof(ctx context.Context) map[string]any {
 	proof["baseline_intact"] = err == nil
 	if err != nil {
 		r.note(evidence.StepStopped, "workspace-check", journal.Failed, nil, blockersOnly{[]evidence.Blocker{{
-			Code: reason.InfrastructureFault, Message: "the cached baseline changed: " + r.scrub(err.Error()), Evidence: evidence.ProofsDir + "/workspace-clean.json"}}})
+			Code: reason.InfrastructureFault, Message: "the cached baseline changed: " + r.scrub(err.Error()),
+			Evidence: evidence.ProofsDir + "/workspace-clean.json"}}})
 	}
 	if r.start != nil {
 		err := r.start.Verify(ctx)
 		proof["start_tree"], proof["start_intact"] = r.startTree(), err == nil
 		if err != nil {
 			r.note(evidence.StepStopped, "start-check", journal.Failed, nil, blockersOnly{[]evidence.Blocker{{
-				Code: reason.InfrastructureFault, Message: "the tree that the engine started from changed: " + r.scrub(err.Error()), Evidence: evidence.ProofsDir + "/workspace-clean.json"}}})
+				Code: reason.InfrastructureFault, Message: "the tree that the engine started from changed: " + r.scrub(err.Error()),
+				Evidence: evidence.ProofsDir + "/workspace-clean.json"}}})
 		}
 	}
 	if r.patched != nil {
@@ -87,7 +89,8 @@ func (r *run) record(name string) (digest string, size int64, err error) {
 	}
 	r.artifact[name] = true
 	r.append(journal.Step{StepID: "artifact-" + name, Name: evidence.StepArtifact, Status: journal.Completed, StartedAt: now, CompletedAt: now,
-		Outputs: evidence.ArtifactRecorded{Path: name, SHA256: digest, Bytes: size, WrittenAt: stamp(written), CheckedAt: stamp(now), Blockers: leaks}})
+		Outputs: evidence.ArtifactRecorded{Path: name, SHA256: digest, Bytes: size, WrittenAt: stamp(written), CheckedAt: stamp(now),
+			Blockers: leaks}})
 	return digest, size, nil
 }
 
@@ -241,7 +244,8 @@ func (r *run) sourceRoot() string {
 // scrub takes host paths out of a message that goes into evidence: a bundle
 // travels and must not tell how its maker's machine is laid out.
 func (r *run) scrub(message string) string {
-	for _, place := range [][2]string{{r.session.Dir, "<session>"}, {r.work, "<work>"}, {r.Home.Dir, "<remit-home>"}, {r.sourceRoot(), "<source>"}} {
+	for _, place := range [][2]string{{r.session.Dir, "<session>"}, {r.work, "<work>"}, {r.Home.Dir, "<remit-home>"},
+		{r.sourceRoot(), "<source>"}} {
 		if place[0] != "" {
 			message = strings.ReplaceAll(message, place[0], place[1])
 		}

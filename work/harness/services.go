@@ -112,8 +112,8 @@ func (l *serviceLog) add(of verify.ServicesOf) {
 		if s.Ended {
 			ended = fmt.Sprintf(" ended=%d", s.ExitCode)
 		}
-		fmt.Fprintf(&l.text, "=== %s tree=%s repetition=%d command=%d service=%s ready_ms=%d%s bytes=%d kept=%d\n", of.Phase, of.Tree, of.Repetition, of.Command,
-			s.Name, s.Ready/time.Millisecond, ended, s.LogBytes, len(kept))
+		fmt.Fprintf(&l.text, "=== %s tree=%s repetition=%d command=%d service=%s ready_ms=%d%s bytes=%d kept=%d\n", of.Phase, of.Tree,
+			of.Repetition, of.Command, s.Name, s.Ready/time.Millisecond, ended, s.LogBytes, len(kept))
 		l.text.WriteString(kept)
 		l.text.WriteByte('\n')
 	}

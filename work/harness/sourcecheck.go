@@ -35,7 +35,8 @@ func (r *run) proveSource(ctx context.Context) {
 		} else if len(differs) > 0 {
 			out.Mutated, out.Differs = true, displayed(differs)
 			out.Blockers = []evidence.Blocker{{Code: reason.SourceRepositoryMutated,
-				Message: "the source repository changed while the run went on, and nothing kept the run away from it: " + named(differs), Evidence: shown}}
+				Message: "the source repository changed while the run went on, and nothing kept the run away from it: " +
+					named(differs), Evidence: shown}}
 		}
 	}
 	r.note(evidence.StepSourceChecked, "source", status(out.Blockers), nil, out)

@@ -12,40 +12,41 @@ import (
 	"remit/work/session"
 )
 
-// listener is an authority that is told the journal of a run while the run goes on.
+// listener is an authority that gets the journal of a run while the run goes on.
 type listener interface {
-	// Hear takes the journal so far. What it has of it already is passed over. An
-	// entry is told once, in its order, whatever fails in between.
+	// Hear takes the journal so far, and skips the entries that the authority has
+	// already. The authority gets each entry once and in order, whatever fails in
+	// between.
 	Hear(ctx context.Context, entries []journal.Entry) error
 }
 
-// The pace of telling: an entry is told at once, the next ones together after a
-// while; an authority that cannot be reached is asked less and less often.
+// The pace of telling: an entry is sent at once, and the next ones together after a
+// pause. An authority that cannot be reached is asked less and less often.
 const (
 	tellEvery   = 250 * time.Millisecond
 	tellTimeout = 10 * time.Second
 	tellRetry   = time.Second
 	tellRarely  = 30 * time.Second
-	// tellLast bounds the last word to an authority that was out of reach when it was
-	// last told something: a run does not wait for it a second time.
+	// tellLast limits the last call to an authority that was out of reach at the call
+	// before: a run does not wait for it a second time.
 	tellLast = 200 * time.Millisecond
 	// announceTime bounds telling an authority of a run that it never agreed to.
 	announceTime = 5 * time.Second
 )
 
-// telling tells an authority elsewhere the journal, beside the run. The run never
-// waits for it, and does not know whether it succeeds: what was not told when the
-// run ends is told then.
+// telling sends the journal to an authority elsewhere, beside the run. The run never
+// waits for it, and does not know whether it succeeds. When the run ends, the run sends
+// the entries that are left.
 type telling struct {
 	grown chan struct{} // has a token when the journal has grown
 	last  chan struct{} // is closed when the journal grows no more
-	away  atomic.Bool   // it could not be reached when it was last told something
+	away  atomic.Bool   // the authority could not be reached at the last call
 	stop  context.CancelFunc
 	done  sync.WaitGroup
 }
 
-// beginTelling follows the journal from here on. The authority of this machine is
-// not told: what it would show is in the session itself.
+// beginTelling follows the journal from here on. It sends nothing to the authority of
+// this machine: the session itself has what that authority would show.
 func (r *run) beginTelling(ctx context.Context) {
 	to, ok := r.Authority.(listener)
 	if !ok || r.Nexus == "" || r.telling != nil {
@@ -112,7 +113,7 @@ func (t *telling) complete() bool {
 	}
 }
 
-// again has what was not told tried once more.
+// again makes the loop send the missing entries once more.
 func (t *telling) again() {
 	select {
 	case t.grown <- struct{}{}:
@@ -120,7 +121,7 @@ func (t *telling) again() {
 	}
 }
 
-// lastEntry has the end of the journal told at once, beside what the run still does.
+// lastEntry sends the end of the journal at once, beside what the run still does.
 func (r *run) lastEntry() {
 	if r.telling != nil && !r.telling.complete() {
 		r.follow(nil)
@@ -143,8 +144,8 @@ func (r *run) endTelling() {
 	r.telling.stop()
 }
 
-// tellRest hands over what of the journal was not told yet. Only an authority out
-// of reach is an error: the bundle that comes next has all of it.
+// tellRest sends the entries of the journal that were not sent yet. Only an authority
+// out of reach is an error: the bundle that comes next has every entry.
 func (r *run) tellRest(ctx context.Context) error {
 	r.endTelling()
 	to, ok := r.Authority.(listener)

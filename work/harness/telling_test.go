@@ -17,7 +17,7 @@ import (
 	"remit/proof/reason"
 )
 
-// scribe is a clerk elsewhere that is told the journal.
+// scribe is an authority elsewhere that gets the journal.
 type scribe struct {
 	clerk
 	mu      sync.Mutex
@@ -25,7 +25,7 @@ type scribe struct {
 	heard   []journal.Entry
 	calls   int
 	begun   chan struct{} // closed when something was heard
-	atClose int           // entries that were heard before the end was told
+	atClose int           // entries that arrived before the end did
 }
 
 func (c *scribe) Hear(_ context.Context, entries []journal.Entry) error {
@@ -83,8 +83,8 @@ func TestJournalIsToldAsItGrows(t *testing.T) {
 	c.toldAll(t, out)
 }
 
-// TestNobodyWaitsForAnAuthorityThatIsAway: a run goes on without it, and all is
-// told, once and in order, when the session is resumed.
+// TestNobodyWaitsForAnAuthorityThatIsAway: a run goes on without it, and every entry is
+// sent, once and in order, when the session is resumed.
 func TestNobodyWaitsForAnAuthorityThatIsAway(t *testing.T) {
 	t.Parallel()
 	away := reason.Errorf(reason.StoreUnavailable, "not there")
@@ -158,7 +158,7 @@ func TestSilentAuthorityCostsOneTimeout(t *testing.T) {
 	})
 }
 
-// slow is an authority that takes two seconds for what it is told.
+// slow is an authority that takes two seconds for each entry or batch of entries.
 type slow struct {
 	clerk
 	asked, aborted atomic.Int64
@@ -177,8 +177,8 @@ func (c *slow) Hear(ctx context.Context, entries []journal.Entry) error {
 	return nil
 }
 
-// TestTheLastEntryIsToldAtOnce: what is under way when a run ends is not sent a second
-// time, and the last entries are told beside what the run still does, without a pause.
+// TestTheLastEntryIsToldAtOnce: a request that is under way when a run ends is not sent
+// again, and the last entries are sent beside what the run still does, without a pause.
 func TestTheLastEntryIsToldAtOnce(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1_700_000_000, 0)
@@ -247,7 +247,7 @@ func TestBlockedRunsAreKnown(t *testing.T) {
 	}{
 		"waits for an approval": {"https://nexus.example", nil, 1, true},
 		"of this machine":       {"", nil, 0, false},
-		"nobody may tell":       {"https://nexus.example", reason.Errorf(reason.ScopeMissing, "no"), 1, false},
+		"no scope to tell":      {"https://nexus.example", reason.Errorf(reason.ScopeMissing, "no"), 1, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

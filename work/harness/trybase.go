@@ -176,7 +176,8 @@ func notPrepared(refused *reason.Error) *Tried {
 		hint = info.Hint
 	}
 	return &Tried{Status: string(reason.StatusOf(refused.Code)), Commands: []TriedCommand{},
-		Findings: []reason.Finding{{Code: refused.Code, Path: refused.File, Detail: "the environment could not be prepared: " + refused.Message, Hint: hint}}}
+		Findings: []reason.Finding{{Code: refused.Code, Path: refused.File,
+			Detail: "the environment could not be prepared: " + refused.Message, Hint: hint}}}
 }
 
 // The first and the last line of a runner's result files.

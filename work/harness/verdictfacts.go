@@ -13,9 +13,11 @@ func controlFacts(c *verify.Control) *evidence.Control {
 		return nil
 	}
 	status := map[bool]string{true: evidence.ControlMade, false: evidence.ControlNone}
-	out := &evidence.Control{Status: status[c.Made], Reason: c.Reason, Scheme: c.Scheme, Counting: c.Counting, Proved: c.Proved, Runs: c.Runs, Commands: []evidence.CommandControl{}, NotRuledOut: c.NotRuledOut}
+	out := &evidence.Control{Status: status[c.Made], Reason: c.Reason, Scheme: c.Scheme, Counting: c.Counting, Proved: c.Proved,
+		Runs: c.Runs, Commands: []evidence.CommandControl{}, NotRuledOut: c.NotRuledOut}
 	for _, cc := range c.Commands {
-		out.Commands = append(out.Commands, evidence.CommandControl{Command: cc.Command, Status: status[cc.Made], Reason: cc.Reason, By: cc.By, Counting: cc.Counting, Proved: cc.Proved})
+		out.Commands = append(out.Commands, evidence.CommandControl{Command: cc.Command, Status: status[cc.Made], Reason: cc.Reason,
+			By: cc.By, Counting: cc.Counting, Proved: cc.Proved})
 	}
 	return out
 }

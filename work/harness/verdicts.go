@@ -51,7 +51,8 @@ func (q question) open(ctx context.Context) (*known, error) {
 		return nil, err
 	}
 	c := q.contract
-	k := verdictcache.Key{Format: 2, Kind: verdictcache.KindBase, BaselineTree: q.baseline, Commands: c.VerificationCommands, Groups: c.VerificationGroups, Shared: c.SharedView(), Verify: c.Verify, TestsRule: string(c.Tests), HeldOut: []verdictcache.HeldOut{},
+	k := verdictcache.Key{Format: 2, Kind: verdictcache.KindBase, BaselineTree: q.baseline, Commands: c.VerificationCommands,
+		Groups: c.VerificationGroups, Shared: c.SharedView(), Verify: c.Verify, TestsRule: string(c.Tests), HeldOut: []verdictcache.HeldOut{},
 		Repeat: max(1, q.repeat), Limits: limitsOf(c), Verifier: verifierIdentity(), Sandbox: q.sandbox.Describe(), Host: host}
 	for _, h := range c.HeldOutTests {
 		k.HeldOut = append(k.HeldOut, verdictcache.HeldOut{Path: h.Path, SHA256: h.SHA256})
@@ -75,7 +76,8 @@ func (r *run) baseCache(ctx context.Context) *known {
 	}
 	done := r.times.Begin("environment")
 	defer done()
-	q := question{dir: r.Home.VerdictDir(), clock: r.clock, sandbox: r.Sandbox, lower: r.checkout.Dir, baseline: r.base.Tree, contract: r.Contract, repeat: r.Repeat, prepared: r.prepared}
+	q := question{dir: r.Home.VerdictDir(), clock: r.clock, sandbox: r.Sandbox, lower: r.checkout.Dir, baseline: r.base.Tree,
+		contract: r.Contract, repeat: r.Repeat, prepared: r.prepared}
 	k, err := q.open(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -105,14 +107,16 @@ type verdictStore struct {
 
 // verdicts opens the cache for a verification, nil where it is not to be used.
 // It is a convenience, so what keeps it from working is only reported.
-func (rec *sealed) verdicts(ctx context.Context, req Reproduction, baseline, lower string, prepared, head *depend.Prepared) (*verdictStore, error) {
+func (rec *sealed) verdicts(ctx context.Context, req Reproduction, baseline, lower string,
+	prepared, head *depend.Prepared) (*verdictStore, error) {
 	if !req.Verdicts {
 		return nil, nil
 	}
 	if req.Clock == nil {
 		req.Clock = time.Now
 	}
-	q := question{dir: req.Home.VerdictDir(), clock: req.Clock, sandbox: req.Sandbox, lower: lower, baseline: baseline, contract: rec.contract, repeat: req.Repeat, prepared: prepared, head: head, patch: &rec.receipt}
+	q := question{dir: req.Home.VerdictDir(), clock: req.Clock, sandbox: req.Sandbox, lower: lower, baseline: baseline,
+		contract: rec.contract, repeat: req.Repeat, prepared: prepared, head: head, patch: &rec.receipt}
 	k, err := q.open(ctx)
 	if cause := context.Cause(ctx); cause != nil {
 		return nil, cause

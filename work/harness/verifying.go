@@ -118,7 +118,8 @@ func (r *run) keepBase(ctx context.Context, base *verify.PhaseResult) {
 // reviewerRejected closes the verification of a change that the engine's own
 // reviewer turned down: no one vouches for it, so it is not judged.
 func (r *run) reviewerRejected() error {
-	blocker := evidence.Blocker{Code: reason.ReviewerRejected, Message: "the engine's own reviewer rejected the change: " + *r.review, Evidence: stdoutFile}
+	blocker := evidence.Blocker{Code: reason.ReviewerRejected, Message: "the engine's own reviewer rejected the change: " + *r.review,
+		Evidence: stdoutFile}
 	r.note(evidence.StepVerification, evidence.PlanVerify, journal.Denied, nil, evidence.VerificationCompleted{
 		Status: evidence.StatusBlocked, TestsRule: string(r.Contract.Tests), Verifier: verifierIdentity(), Blockers: []evidence.Blocker{blocker}})
 	r.tell(evidence.StepVerification, "denied", blocker.Message)
@@ -205,8 +206,8 @@ func (r *run) verifierEvents() func(verify.Event) {
 
 // runEnded is one run of the verifier as the journal has it.
 func runEnded(e verify.Event) evidence.VerifyRunEnded {
-	out := evidence.VerifyRunEnded{Phase: e.Phase, Tree: e.Run, Repetition: e.Repetition, Runs: []evidence.CommandRun{}, Usage: usage(e.Result.Usage),
-		Expected: e.Result.Expected, FailedAsExpected: e.Result.FailedAsExpected}
+	out := evidence.VerifyRunEnded{Phase: e.Phase, Tree: e.Run, Repetition: e.Repetition, Runs: []evidence.CommandRun{},
+		Usage: usage(e.Result.Usage), Expected: e.Result.Expected, FailedAsExpected: e.Result.FailedAsExpected}
 	for _, c := range e.Result.Commands {
 		if c.Skipped {
 			continue
@@ -290,7 +291,8 @@ type phaseFunc func(context.Context, verify.Sandbox, verify.Plan) (*verify.Phase
 
 // phase journals a phase. from is where its result comes from when it is not
 // made now.
-func (r *run) phase(ctx context.Context, name string, run phaseFunc, plan verify.Plan, from *verdictcache.Origin) (*verify.PhaseResult, error) {
+func (r *run) phase(ctx context.Context, name string, run phaseFunc, plan verify.Plan,
+	from *verdictcache.Origin) (*verify.PhaseResult, error) {
 	s := r.begin(name, name, map[string]any{"commands": plan.Commands, "tests_rule": plan.Tests, "repeats": plan.Repeat})
 	p, err := run(ctx, r.Sandbox, plan)
 	if err != nil {
@@ -345,7 +347,8 @@ func (r *run) judge(v *verify.Verdict, untracked []string) {
 	}
 	r.judgeEnd(v.Status == verify.StatusPass)
 	r.note(evidence.StepVerification, evidence.PlanVerify, status(out.Blockers), nil, out)
-	detail := fmt.Sprintf("%d fixed, %d kept, %d broken; %s", len(v.FailToPass), v.Counts.PassToPass, v.Counts.PassToFail, controlWords(v.Control))
+	detail := fmt.Sprintf("%d fixed, %d kept, %d broken; %s", len(v.FailToPass), v.Counts.PassToPass, v.Counts.PassToFail,
+		controlWords(v.Control))
 	if len(out.Blockers) > 0 {
 		detail = out.Blockers[0].Message
 	}

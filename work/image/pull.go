@@ -24,7 +24,7 @@ type Options struct {
 	Anonymous bool
 	// Again unpacks what is there already, and resolves a tag anew.
 	Again bool
-	// Report is told of each step, if it is set.
+	// Report is called for each step, if it is set.
 	Report func(string)
 }
 

@@ -193,7 +193,7 @@ func checkEnv(env []string) error {
 // shellDir holds a file for each image in which a shell was seen to run.
 const shellDir = "shell"
 
-// HasShell reports whether KeepShell was told of the image.
+// HasShell reports whether KeepShell was called for the image.
 func (s *Store) HasShell(digest string) bool {
 	info, err := os.Lstat(s.record(shellDir, digest))
 	return err == nil && info.Mode().IsRegular()

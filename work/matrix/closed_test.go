@@ -95,7 +95,7 @@ func TestOnlyTheWrapperTouchesTheJournal(t *testing.T) {
 }
 
 // TestDenialIsTerminal denies a contract that asked for no approval, and one
-// that somebody else has approved.
+// that another person has approved.
 func TestDenialIsTerminal(t *testing.T) {
 	t.Parallel()
 	opt := opened(t, "command")

@@ -151,13 +151,13 @@ func controls(t *testing.T) (groups [][]control) {
 		}
 	}
 	if len(plain) < 2 {
-		t.Fatalf("%d plain controls: the scenarios are told apart by what they do not differ in", len(plain))
+		t.Fatalf("%d plain controls: the scenarios do not differ in what they arrange", len(plain))
 	}
 	return append(groups, plain)
 }
 
 // plain reports whether nothing is arranged for the control: no file, no fault,
-// no other contract, nobody to ask.
+// no other contract, no authority to ask.
 func (c control) plain(t *testing.T) bool {
 	t.Helper()
 	if c.mounts {

@@ -122,7 +122,7 @@ func (t *trial) cleanProofs(k kept) {
 		k.report.SourceRepositoryMutated)
 }
 
-// sourceParts are what is told apart in a repository.
+// sourceParts are the parts of a repository that are compared one by one.
 var sourceParts = []string{"head", "index", "refs", "config", "reflog", "status"}
 
 // sourceLook is a repository at one time: every file of it, git's own too.

@@ -14,8 +14,8 @@ import (
 	"remit/proof/reason"
 )
 
-// TestBeside: the branch of a run, its reflog and objects are its own; every other
-// path that differs in a target is told.
+// TestBeside: the branch of a run, its reflog and objects are its own; beside returns every
+// other path that differs in a target.
 func TestBeside(t *testing.T) {
 	t.Parallel()
 	ours := []string{".git", ".git/objects", ".git/objects/ab/cdef", ".git/refs", ".git/refs/heads", ".git/refs/heads/remit", ".git/refs/heads/remit/s",

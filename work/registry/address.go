@@ -122,7 +122,7 @@ func resolved(ctx context.Context, resolve resolver, host string, r reach) ([]ne
 	return addrs, nil
 }
 
-// whose names a host in an error: that of the user's configuration is not told.
+// whose names a host in an error. It does not name the host of the user's configuration.
 func whose(r reach, host string) string {
 	if r == public {
 		return "the host " + plain(strings.TrimSuffix(host, "."), 100) + ", which the registry's answer names,"

@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// Client is how a package client inside is told of the front.
+// Client is the configuration that points a package client in the sandbox at the front.
 type Client struct {
 	Env map[string]string
 	// Files are configuration that has to be written, by their path below the

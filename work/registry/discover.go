@@ -17,9 +17,9 @@ const (
 )
 
 // Discover asks the clients on this machine which registries they are configured
-// for, and returns those of the given ecosystems (all, when none is given). Where a
-// client is not there, it is the public registry; where one does not answer in time, it
-// is none, for the names of private packages are not to be told to the public one.
+// for, and returns those of the given ecosystems (all, when none is given). If a client
+// is not installed, the registry is the public one. If a client does not answer in time,
+// there is no registry: the public one must not see the names of private packages.
 //
 // Clients are asked for single settings ("npm config get registry"): their files hold
 // tokens, and are never read here. A user and password in an address become

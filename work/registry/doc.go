@@ -20,7 +20,7 @@
 //     does not name, is not fetched.
 //   - Everything is bounded: the length of a path, each answer, all answers, the
 //     time, the connections, the records ([Limits]).
-//   - Everything is told: [Front.Close] ends what is under way and returns each
+//   - Everything is reported: [Front.Close] ends what is under way and returns each
 //     delivery with the digest of what the sandbox got, and each refusal with its
 //     code. That list is what was installed. No address of a mirror and no
 //     credential is in it.
@@ -38,5 +38,5 @@
 // anybody), address_refused, unreachable, missing, answer_invalid, too_large,
 // incomplete; and unusable, for a configuration ([New], [Discover]). The client gets
 // status 403, 404, 405 or 502 with one line of text that says the same. What is no HTTP
-// at all is answered with 400 or 431 and is not told: nothing was asked of anybody.
+// at all is answered with 400 or 431 and is not reported: no registry was asked.
 package registry

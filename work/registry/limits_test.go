@@ -29,7 +29,8 @@ func TestTotalBytes(t *testing.T) {
 	}
 }
 
-// Requests are counted, so that records are; what is beyond is told in one.
+// The count of requests limits the count of records: one record stands for all requests
+// beyond the limit.
 func TestRequestsAreCounted(t *testing.T) {
 	t.Parallel()
 	up := registryOf(t, map[string]http.HandlerFunc{"/x/-/x-1.0.0.tgz": page("", "x")})

@@ -102,7 +102,7 @@ func TestTarballElsewhere(t *testing.T) {
 	}
 }
 
-// What the caller does not allow is asked of nobody.
+// The front asks no registry for a package that the caller does not allow.
 func TestAllow(t *testing.T) {
 	t.Parallel()
 	up := registryOf(t, map[string]http.HandlerFunc{

@@ -105,7 +105,7 @@ func TestPyPILinks(t *testing.T) {
 					t.Errorf("%d %s", code, body)
 				}
 				if told := fmt.Sprint(w.Close()); test.out != "" && !strings.Contains(told, "leads to "+test.out) {
-					t.Errorf("told %s", told)
+					t.Errorf("deliveries: %s", told)
 				}
 				if test.want == 404 && len(n.dialled) > 1 {
 					t.Errorf("dialled %q", n.dialled)

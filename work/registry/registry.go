@@ -50,7 +50,7 @@ type Options struct {
 	Upstreams map[Ecosystem]Upstream
 	// Allow says whether a package may be fetched: what the lock file of the base
 	// names, an index (Version "") when it names any version. It is called by several
-	// goroutines, and its error is told to the client and in the delivery.
+	// goroutines. The client gets its error, and the delivery records it.
 	Allow func(Package) error
 	// Other says which of [Upstream].Others has a package, by its URL; "" is the
 	// upstream itself, and so is nil.

@@ -133,7 +133,7 @@ func TestInTheSandbox(t *testing.T) {
 		}
 	}
 	if len(list) != 9 {
-		t.Errorf("%d requests are told, want 9: %+v", len(list), list)
+		t.Errorf("%d requests are reported, want 9: %+v", len(list), list)
 	}
 	if control, err := client(t, t.TempDir(), Client{}, "python3", "-c", wayOut, host, port); err != nil || !strings.Contains(control, `"tcp to the host": "connected"`) {
 		t.Errorf("outside the program reaches nothing either: %v %s", err, control)

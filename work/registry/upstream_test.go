@@ -72,7 +72,7 @@ func TestNamesOfRegistries(t *testing.T) {
 		"metadata by its number":   {"http://169.254.169.254", false, nil, reason.RegistryAddress, nil},
 		"decimal number":           {"http://2130706433", false, []string{"127.0.0.1"}, reason.RegistryAddress, nil},
 		"unknown name":             {"http://r.example", false, nil, reason.RegistryUnreachable, nil},
-		"nobody answers":           {"http://r.example", false, []string{"9.9.9.9"}, reason.RegistryUnreachable, []string{"9.9.9.9:80"}},
+		"no answer":                {"http://r.example", false, []string{"9.9.9.9"}, reason.RegistryUnreachable, []string{"9.9.9.9:80"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -91,7 +91,7 @@ func TestNamesOfRegistries(t *testing.T) {
 				t.Errorf("dialled %q, want %q", n.dialled, test.dialed)
 			}
 			if test.code != "" && (strings.Contains(body+list[0].Why, "r.example") || strings.Contains(body, "10.0.0.1")) {
-				t.Errorf("the address of the registry is told: %s", body)
+				t.Errorf("the answer has the address of the registry: %s", body)
 			}
 		})
 	}
@@ -155,7 +155,7 @@ func TestRedirects(t *testing.T) {
 			list := w.Close()
 			want(t, list, test.code)
 			if strings.Contains(body+fmt.Sprint(list), "s3cret") || strings.Contains(body+fmt.Sprint(list), "signature") {
-				t.Errorf("a credential is told: %s, %+v", body, list)
+				t.Errorf("the answer has a credential: %s, %+v", body, list)
 			}
 			for _, h := range up.heads {
 				if h.Get("Authorization") != "Bearer s3cret" {
@@ -288,7 +288,7 @@ func gzipped(s string) string {
 	return b.String()
 }
 
-// A configuration that cannot be used, told without what is in it.
+// The error for a configuration that cannot be used does not show what is in it.
 func TestUnusable(t *testing.T) {
 	t.Parallel()
 	empty := filepath.Join(t.TempDir(), "s3cret.pem")
@@ -324,7 +324,7 @@ func TestUnusable(t *testing.T) {
 	}
 }
 
-// Nobody trusts a certificate that no authority of the user's signed.
+// The front refuses a certificate that no authority of the user's signed.
 func TestForeignCertificate(t *testing.T) {
 	t.Parallel()
 	up := &table{}

@@ -83,9 +83,10 @@
 //
 // A layer is what commands find in the workspace and no commit has, installed
 // dependencies for one. It is another lower directory of the same overlay, above
-// the tree, so that a thousand directories cost one mount; commands may write
-// there, and what they write is no change of the tree but is told by itself. An
-// overlay hides without a word: a path that the tree has too is refused before.
+// the tree, so that a thousand directories cost one mount. Commands may write
+// there; what they write is no change of the tree and is reported separately. An
+// overlay hides a path of the tree without an error, so a path that both have is
+// refused before.
 //
 // # What is promised
 //

@@ -173,8 +173,8 @@ func TestKillOfTheKeeper(t *testing.T) {
 	eventually(t, "every process of a killed keeper is gone", func() bool { return len(marked(mark)) == 0 })
 }
 
-// What a process of another PID namespace made is not judged by our pids: it is
-// left alone until nobody can need it.
+// Our pids say nothing of a directory that a process of another PID namespace made. It
+// stays until no process can need it.
 func TestStaleNames(t *testing.T) {
 	t.Parallel()
 	dir, now := t.TempDir(), time.Now()

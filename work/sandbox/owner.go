@@ -77,7 +77,7 @@ func stale(e fs.DirEntry, now time.Time) bool {
 
 // startTime returns the time at which a process began, in ticks since boot:
 // with the pid it names a process for good. It is "0" if there is no such process,
-// and "" where that cannot be told, for example because no file can be opened.
+// and "" if that cannot be determined, for example because no file can be opened.
 func startTime(pid int) string {
 	return startOf(os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat"))
 }

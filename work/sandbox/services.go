@@ -253,8 +253,8 @@ func (w *wards) note(pid int, how syscall.WaitStatus) {
 // leaveTime is how long a service is waited for whose command has failed.
 const leaveTime = 200 * time.Millisecond
 
-// leaving takes note of services that end behind a command which has failed: the cause
-// may be that they were told to end, and are on their way out.
+// leaving records the services that end after a failed command. The command may have
+// failed because they were asked to end and are still stopping.
 func (w *wards) leaving() {
 	end := time.Now().Add(leaveTime)
 	for w.reapEnded(); len(w.ended) < len(w.index) && time.Now().Before(end); w.reapEnded() {

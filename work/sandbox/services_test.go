@@ -15,7 +15,7 @@ import (
 	"remit/work/tree"
 )
 
-// server is a service as a base tree has one. It does what it is told over a
+// server is a service as a base tree has one. It runs the commands that it gets over a
 // connection, as a database that runs programs for its superuser does.
 const server = `import os, socketserver, subprocess, sys
 class Handler(socketserver.StreamRequestHandler):
@@ -162,8 +162,8 @@ func TestServicesNotStarted(t *testing.T) {
 	})
 }
 
-// TestServiceEnds: a service that is over before its command is told, and the one
-// that is killed with it is not.
+// TestServiceEnds: a service that ends before its command is reported, and a service that
+// is killed together with its command is not.
 func TestServiceEnds(t *testing.T) {
 	t.Parallel()
 	lower, db := withServer(t)

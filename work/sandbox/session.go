@@ -48,8 +48,9 @@ const (
 // lasted a second would keep the host busy long after.
 func collectTime(wall time.Duration) time.Duration { return min(max(wall, collectLeast), collectMost) }
 
-// collectStopped is the same behind a command that a limit has stopped: the limit
-// is to be felt, and what a flood has left cannot be told from work by its length.
+// collectStopped is the same after a command that a limit has stopped. The limit has to
+// take effect, and the time that the collection takes does not show whether a flood or
+// real work left the files.
 func collectStopped(collect time.Duration, ran []CommandResult) time.Duration {
 	if n := len(ran); n > 0 && (ran[n-1].TimedOut || ran[n-1].OutputExceeded) {
 		return min(collect, collectLeast)

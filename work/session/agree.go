@@ -39,7 +39,8 @@ var errDecided = reason.Errorf(reason.OutcomeGiven, "decided meanwhile")
 // recorded here before the authority has the outcome. Where it has the same one
 // already, the words that it has are recorded, and returned; where it has another,
 // or does not answer, nothing is.
-func (h Home) DecideAt(ctx context.Context, s Session, a Authority, outcome, why, actor string, clock func() time.Time) (*evidence.Report, *job.Decision, error) {
+func (h Home) DecideAt(ctx context.Context, s Session, a Authority, outcome, why, actor string,
+	clock func() time.Time) (*evidence.Report, *job.Decision, error) {
 	run, err := h.runAt(ctx, s, a)
 	if err != nil {
 		return nil, nil, err
@@ -112,7 +113,8 @@ func (h Home) take(ctx context.Context, s Session, a Authority, run string, give
 		return nil, nil, err
 	}
 	if strings.HasPrefix(given.Principal, operatorPrefix) {
-		return nil, nil, reason.Errorf(reason.RequestInvalid, "the authority says that the run was %s: it speaks for the person at this machine, which no authority may", given).
+		return nil, nil, reason.Errorf(reason.RequestInvalid,
+			"the authority says that the run was %s: it speaks for the person at this machine, which no authority may", given).
 			WithHint("nothing is recorded; show this to the operator of the nexus")
 	}
 	said := evidence.Outcome{Outcome: given.Outcome, Reason: given.Note, Actor: cmp.Or(given.Principal, "authority")}

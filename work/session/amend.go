@@ -59,9 +59,9 @@ func (h Home) Amend(ctx context.Context, s Session, a Amender) error {
 	return h.SaveLocal(s.ID, local)
 }
 
-// runAt is the run of a session at its authority, "" when it has none there. A run
-// that ended before the authority agreed to it was told to a nexus all the same, and
-// does not know its name.
+// runAt returns the run of a session at its authority, "" when it has none there. A run
+// that ended before the authority agreed to it was reported to the nexus all the same,
+// but the session does not know the id of the run.
 func (h Home) runAt(ctx context.Context, s Session, a Amender) (string, error) {
 	run, err := s.NexusRun()
 	if err != nil || run != "" {

@@ -59,7 +59,8 @@ func (h Home) StillApplies(ctx context.Context, s Session) error {
 	_, err = store.Apply(ctx, head.Tree, again)
 	var coded *reason.Error
 	if errors.As(err, &coded) && coded.Code == reason.PatchInvalid {
-		return reason.Errorf(reason.PatchOutdated, "the change of session %s does not apply to HEAD of its repository any more (%.12s)", s.ID, head.Commit).
+		return reason.Errorf(reason.PatchOutdated, "the change of session %s does not apply to HEAD of its repository any more (%.12s)",
+			s.ID, head.Commit).
 			WithHint("`remit export %s --to branch` has it on its own base commit, to be merged by hand; or run the task again; accept --force records it all the same", s.ID)
 	}
 	return err

@@ -36,7 +36,8 @@ func cacheFromEnv() (int64, error) {
 	const most = 1 << 40 // MiB; more would overflow in bytes
 	mb, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || mb < 1 || mb > most {
-		return 0, reason.Errorf(reason.HomeUnusable, "REMIT_CACHE_MB %.40q is not a number of MiB from 1 on", text).WithHint("such as REMIT_CACHE_MB=5120")
+		return 0, reason.Errorf(reason.HomeUnusable, "REMIT_CACHE_MB %.40q is not a number of MiB from 1 on", text).
+			WithHint("such as REMIT_CACHE_MB=5120")
 	}
 	return mb << 20, nil
 }

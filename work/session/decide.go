@@ -36,7 +36,8 @@ func (s Session) Decide(ctx context.Context, outcome, why, actor string, clock f
 
 // decide is Decide with the consent of an authority, which is asked when nothing
 // here speaks against the outcome.
-func (s Session) decide(ctx context.Context, outcome, why, actor string, clock func() time.Time, consent func() error) (*evidence.Report, error) {
+func (s Session) decide(ctx context.Context, outcome, why, actor string, clock func() time.Time,
+	consent func() error) (*evidence.Report, error) {
 	st, err := s.mayDecide(outcome)
 	if err != nil {
 		return nil, err

@@ -149,7 +149,8 @@ func takenBy(file string) (p Pair, t taken, ok bool) {
 		Model    *string               `json:"model"`
 		Usage    evidence.MeteredUsage `json:"usage"`
 	}
-	if json.Unmarshal(raw, &rep) != nil || rep.Status != evidence.StatusPass && rep.Status != evidence.StatusFail || rep.Finished.Before(rep.Started) {
+	if json.Unmarshal(raw, &rep) != nil || rep.Status != evidence.StatusPass && rep.Status != evidence.StatusFail ||
+		rep.Finished.Before(rep.Started) {
 		return p, t, false
 	}
 	p = Pair{Engine: rep.Backend}

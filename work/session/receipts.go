@@ -36,7 +36,8 @@ func NewReceipts(entries []journal.Entry, receipts []record.Recorded, now time.T
 	var out []journal.Step
 	for _, rc := range receipts {
 		if id := fmt.Sprintf("receipt-%d", rc.Seq); !known[id] {
-			out = append(out, journal.Step{StepID: id, Name: evidence.StepReceipt, Status: journal.Completed, StartedAt: now, CompletedAt: now, Outputs: rc.Entry()})
+			out = append(out, journal.Step{StepID: id, Name: evidence.StepReceipt, Status: journal.Completed, StartedAt: now, CompletedAt: now,
+				Outputs: rc.Entry()})
 		}
 	}
 	return out
@@ -57,7 +58,8 @@ func NexusRun(entries []journal.Entry) string {
 	for _, e := range entries {
 		var a record.AuthorityReceipt
 		var made record.Run
-		if e.Name == evidence.StepReceipt && json.Unmarshal(e.Outputs, &a) == nil && a.Type == record.RunCreated && json.Unmarshal(a.Payload, &made) == nil {
+		if e.Name == evidence.StepReceipt && json.Unmarshal(e.Outputs, &a) == nil && a.Type == record.RunCreated &&
+			json.Unmarshal(a.Payload, &made) == nil {
 			return made.RunID
 		}
 	}

@@ -107,9 +107,9 @@ func TestControlOfNodeWhereAllFail(t *testing.T) {
 	}
 }
 
-// TestControlOfSharedTitles: tests that share a title are told apart by their order, so
-// that each is controlled, and a fixed one is called fixed; where a loop makes some of
-// them it cannot be said which is which, and they are not called proved.
+// TestControlOfSharedTitles: the order of tests that share a title distinguishes them, so
+// that each is controlled, and a fixed one is called fixed. Where a loop makes some of
+// them, the order does not say which is which, and they are not called proved.
 func TestControlOfSharedTitles(t *testing.T) {
 	t.Parallel()
 	needNode(t)

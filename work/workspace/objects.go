@@ -29,7 +29,8 @@ type objects struct {
 	batch *git.Batch
 }
 
-// with lends the process to f, which must not use the same objects again. After an error it is replaced: it may be in the middle of an answer.
+// with lends the process to f, which must not use the same objects again. After an error
+// it is replaced: it may be in the middle of an answer.
 func (o *objects) with(ctx context.Context, f func(*git.Batch) error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -80,7 +80,7 @@ func New(bin string) *Engine { return &Engine{bin} }
 // Wire is the protocol of the agent.
 func (*Engine) Wire() string { return "chat" }
 
-// heading begins what each agent is told.
+// heading begins the prompt of each agent.
 var heading = form.Lazy(`^# (Implementer|Verifier|Reviewer|Closer|Retrospective)\b`)
 
 // AgentIn names the agent that gets a system text, as the events do.

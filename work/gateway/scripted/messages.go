@@ -129,7 +129,8 @@ func (a *reply) block(yield func(frame) bool, at int, b block) bool {
 	if a.over {
 		return true
 	}
-	if b.part == atReasoning && !yield(messagesEvent("content_block_delta", "index", at, "delta", object{"type", "signature_delta", "signature", signature})) {
+	if b.part == atReasoning && !yield(messagesEvent("content_block_delta", "index", at, "delta",
+		object{"type", "signature_delta", "signature", signature})) {
 		return false
 	}
 	return yield(messagesEvent("content_block_stop", "index", at))
