@@ -97,8 +97,11 @@ type Note struct {
 // finder collects the facts.
 type finder struct {
 	*tree
-	facts Facts
-	can   []task.Ecosystem // whose packages environment.prepare installs
+	facts  Facts
+	looked int // files without an end that were looked into
+	// npmBats says that a script of npm runs tests of bats.
+	npmBats bool
+	can     []task.Ecosystem // whose packages environment.prepare installs
 }
 
 // Look reads a tree. can are the ecosystems that environment.prepare may have; a

@@ -165,6 +165,7 @@ var nodeTestFile = form.Lazy(`(?:[._-]test|[._-]spec)\.[cm]?[jt]sx?$|^(?:.*/)?(?
 func (f *finder) nodeCommand(p Project, m manifest) (line, from string) {
 	if script := m.tests(); script != "" {
 		by := p.Manifest + ", scripts." + script
+		f.npmBats = f.npmBats || strings.Contains(m.scripts[script], "bats")
 		line, from := f.nodeRunner(p, m)
 		if other := otherManager(m.scripts[script], p.Manager); other != "" && p.Dir == "." && line != "" {
 			f.other(by+", which calls "+other, inDir(p.Manager, p.Dir, script))

@@ -1,6 +1,7 @@
 package detect
 
 import (
+	"io"
 	"maps"
 	"path"
 	"slices"
@@ -41,11 +42,13 @@ func (f *finder) paths() {
 	code := map[string]bool{}
 	for _, name := range f.files {
 		ext := path.Ext(name)
-		if languageOf[ext] == "" || strings.HasPrefix(name, ".") {
+		dir, _, below := strings.Cut(name, "/")
+		if strings.HasPrefix(name, ".") || languageOf[ext] == "" && (below && code[dir+"/**"] || !f.script(name)) {
 			continue
 		}
-		dir, _, below := strings.Cut(name, "/")
 		switch {
+		case !below && ext == "":
+			code[name] = true
 		case !below:
 			code["*"+ext] = true
 		case globSafe(dir):
@@ -76,6 +79,25 @@ func (f *finder) paths() {
 			f.facts.Protected = append(f.facts.Protected, name)
 		}
 	}
+}
+
+// maxScripts is how many files without an end are looked into.
+const maxScripts = 400
+
+// script says whether a file without an end is a program: by its first line.
+func (f *finder) script(name string) bool {
+	if path.Ext(name) != "" || !globSafe(name) || slices.Contains([]string{"gradlew", "mvnw", "configure"}, path.Base(name)) || f.looked >= maxScripts {
+		return false
+	}
+	f.looked++
+	in, err := f.fsys.Open(name)
+	if err != nil {
+		return false
+	}
+	defer in.Close()
+	var first [2]byte
+	_, err = io.ReadFull(in, first[:])
+	return err == nil && string(first[:]) == "#!"
 }
 
 // guarded are files that say what others may do with the code, or hold secrets.

@@ -86,26 +86,6 @@ func (t *suiteTest) witnesses(d draw) []twin.Order {
 	return out
 }
 
-// witnessesByStatus are those of a test of C or of a script. Whether the exit status has anything to do with an
-// assertion is not in the text: one that is turned round, and what it compares with,
-// count if the base has passed with it turned. A trap ends a program of C anyhow; a script may
-// be one that its caller does not ask.
-func (t *suiteTest) witnessesByStatus(d draw) (out []twin.Order) {
-	if t.Failing != nil && slices.Contains(t.Proved, t.Failing.Site) {
-		out = append(out, *t.Failing)
-		for _, id := range t.known(twin.Expect) {
-			if t.site(id).Line == t.site(t.Failing.Site).Line {
-				out = append(out, twin.Order{Site: id, Evaluation: t.Failing.Evaluation})
-				break
-			}
-		}
-	}
-	if fails := t.certain(twin.Fail); len(fails) > 0 && !reportsFailures(t.name) && (t.file.lang == langC || len(out) > 0) {
-		out = append(out, twin.Order{Site: pick(d, fails)})
-	}
-	return out
-}
-
 // asserts says whether one of some sites is about an assertion, and not only a statement
 // that fails.
 func (t *suiteTest) asserts(sites []int) bool {
@@ -217,39 +197,6 @@ func exitOrders(d draw, tests []held, n int) []map[*suiteTest]twin.Order {
 	return out
 }
 
-// waysByStatus are the sabotages of tests of C and of scripts that the change mends. Which of
-// the assertions that failed on the base the exit status is about is not known, only that
-// it was about one: they are turned together, or expect other values together. The end of
-// one function fails alone, since it ends the program.
-func waysByStatus(d draw, tests []held) (out []map[*suiteTest]twin.Order) {
-	flips, expects, ends := make(map[*suiteTest]twin.Order), make(map[*suiteTest]twin.Order), make(map[*suiteTest]twin.Order)
-	var ending []*suiteTest
-	for _, t := range tests {
-		for _, o := range t.witnesses(d) {
-			switch t.site(o.Site).Kind {
-			case twin.Flip:
-				flips[t.suiteTest] = o
-			case twin.Expect:
-				expects[t.suiteTest] = o
-			default:
-				ends[t.suiteTest] = o
-				ending = append(ending, t.suiteTest)
-			}
-		}
-	}
-	if len(flips) > 0 {
-		out = append(out, flips)
-	}
-	if len(flips) > 0 && len(expects) == len(flips) {
-		out = append(out, expects)
-	}
-	if len(ending) > 0 {
-		t := pick(d, ending)
-		out = append(out, map[*suiteTest]twin.Order{t: ends[t]})
-	}
-	return out
-}
-
 // trials are the sabotages of the runs in which the base shows what its tests obey:
 // each test is altered in the ways that it has, in runs of their own, and neutral in
 // the rest. A test that is known to fail on the base is neutral: nothing can be
@@ -282,26 +229,6 @@ func (s *suite) trials(d draw) []map[*suiteTest]twin.Order {
 		out = append(out, map[*suiteTest]twin.Order{}) // here every test is reached that the base reaches
 	}
 	return out
-}
-
-// oneSabotaged leaves one test of C or of scripts: a failed assertion may end the program, and with it
-// the tests behind it, and what the exit status says is said of this one.
-func oneSabotaged(d draw, run map[*suiteTest]twin.Order) {
-	var mine []*suiteTest
-	for t := range run {
-		if t.file.byStatus() {
-			mine = append(mine, t)
-		}
-	}
-	if len(mine) == 0 {
-		return
-	}
-	if fresh := slices.DeleteFunc(slices.Clone(mine), func(t *suiteTest) bool { return t.tried }); len(fresh) > 0 {
-		mine = fresh
-	}
-	one := pick(d, mine)
-	one.tried = true
-	maps.DeleteFunc(run, func(t *suiteTest, _ twin.Order) bool { return t.file.byStatus() && t != one })
 }
 
 // leastTrials is how many runs show what a test obeys that is altered in one way.

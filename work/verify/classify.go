@@ -80,6 +80,10 @@ func (o *overlays) classify(root *os.Root, p *Plan, c tree.Change, inBase bool, 
 	if p.isTest(c.Path) || inBase && testSupport(root, c.Path) {
 		return true, nil
 	}
+	if why := steers.shadows(root, c, inBase); why != "" {
+		o.because = append(o.because, c.Path+" is read by the tests, and "+why)
+		return true, nil
+	}
 	if steers.readByShells(c.Path, inBase) {
 		why := steers.reachesShell(root, c)
 		if why != "" {

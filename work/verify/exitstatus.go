@@ -3,7 +3,9 @@ package verify
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
+	"strings"
 
 	"remit/proof/form"
 	"remit/work/tree"
@@ -31,48 +33,126 @@ func (t *suiteTest) provedByExit(v view, plain []CommandResult, runs []*RunResul
 	return out
 }
 
-// turnFailing runs a base that fails once more, with the assertions turned round that
-// have failed there: if it passes, they are what the exit status is about. main is left
-// out, which asks for the failures of others, unless it alone has failed.
-func (p *Plan) turnFailing(ctx context.Context, sb Sandbox, r *PhaseResult, s *suite, laid []tree.Change) error {
-	turned, main := make(map[*suiteTest]twin.Order), make(map[*suiteTest]twin.Order)
-	for _, f := range s.files {
-		for _, t := range f.tests {
-			switch {
-			case !f.byStatus() || t.Outcome != results.Fail || t.Failing == nil || t.Broken:
-			case t.name == "main":
-				main[t] = *t.Failing
-			default:
-				turned[t] = *t.Failing
+// maxHolds is how often a base that fails runs with assertions that hold: one that ends
+// the program has others behind it that fail as well.
+const maxHolds = 6
+
+// holdFailing runs a base that fails once more, with the assertions that have failed there
+// holding whatever they ask: if it passes, they are what the exit status is about. Main is
+// left out, which asks for the failures of others, unless it alone has failed.
+func (p *Plan) holdFailing(ctx context.Context, sb Sandbox, r *PhaseResult, s *suite, laid []tree.Change, neutral *twinRun) error {
+	for _, g := range r.proof.groups {
+		if g.by != byExit || !anyFailed(r.Commands[g.first:g.end]) {
+			continue
+		}
+		all := s.failing(neutral.views[g.first].trace)
+		held, main := holds{}, holds{}
+		for t, sites := range all {
+			if asksForOthers(t.name) {
+				main[t] = sites
+			} else {
+				held[t] = sites
 			}
 		}
-	}
-	if len(turned) == 0 {
-		turned = main
-	}
-	run := &twinRun{suite: s, views: map[int]*twinView{}, traced: true}
-	for _, g := range r.proof.groups {
-		if g.by == byExit && anyFailed(r.Commands[g.first:g.end]) && len(turned) > 0 {
-			run.views[g.first] = newTwinView(g.view, r.Commands, turned)
+		if len(held) == 0 {
+			held = main
 		}
-	}
-	if len(run.views) == 0 {
-		return nil
-	}
-	done, err := p.runAll(ctx, sb, []job{{PhaseBase, TreeTwin, len(r.twins()) + 1, laid, commandsOf(p), run}}, nil)
-	if err != nil || done[0] == nil || done[0].Fault != nil {
-		return err
-	}
-	r.Runs = append(r.Runs, *done[0])
-	for _, g := range r.proof.groups {
-		if run.runs(g.view) && !anyFailed(done[0].Commands[g.first:g.end]) {
-			for t, o := range turned {
-				t.Proved = union(t.Proved, []int{o.Site})
+		for range maxHolds {
+			if len(held) == 0 {
+				break
+			}
+			tv := newTwinView(g.view, r.Commands, nil)
+			tv.held = held
+			run := &twinRun{suite: s, views: map[int]*twinView{g.first: tv}, traced: true}
+			done, err := p.runAll(ctx, sb, []job{{PhaseBase, TreeTwin, len(r.twins()) + 1, laid, commandsOf(p), run}}, nil)
+			if err != nil || done[0] == nil || done[0].Fault != nil {
+				return err
+			}
+			r.Runs = append(r.Runs, *done[0])
+			if !anyFailed(done[0].Commands[g.first:g.end]) {
+				held.proved()
+				break
+			}
+			if !held.join(s.failing(tv.trace)) {
+				break
 			}
 		}
 	}
 	return nil
 }
+
+// holds are assertions by their tests: each with the evaluation of it that failed first.
+type holds map[*suiteTest]map[int]int
+
+// failing are the assertions of tests without names that failed in a run.
+func (s *suite) failing(tr *twin.Trace) holds {
+	out := holds{}
+	for _, f := range s.files {
+		seen := fileTrace(tr, f)
+		if !f.byStatus() || seen == nil {
+			continue
+		}
+		for _, t := range f.tests {
+			for _, site := range t.sites {
+				if at := seen.Sites[site.ID]; at != nil && len(at.Failed) > 0 && site.Kind == twin.Flip && !t.Broken {
+					if out[t] == nil {
+						out[t] = map[int]int{}
+					}
+					out[t][site.ID] = at.Failed[0]
+				}
+			}
+		}
+	}
+	return out
+}
+
+// join takes in the assertions of another run but for those of main, and says whether there
+// were new ones.
+func (h holds) join(other holds) (more bool) {
+	for t, sites := range other {
+		if asksForOthers(t.name) {
+			continue
+		}
+		for id, evaluation := range sites {
+			if _, known := h[t][id]; known {
+				continue
+			}
+			if h[t] == nil {
+				h[t] = map[int]int{}
+			}
+			h[t][id], more = evaluation, true
+		}
+	}
+	return more
+}
+
+// of are the sites of one file.
+func (h holds) of(f *suiteFile) map[int]bool {
+	out := map[int]bool{}
+	for t, sites := range h {
+		if t.file != f {
+			continue
+		}
+		for id := range sites {
+			out[id] = true
+		}
+	}
+	return out
+}
+
+// proved notes that the exit status is about these assertions.
+func (h holds) proved() {
+	for t, sites := range h {
+		ids := slices.Sorted(maps.Keys(sites))
+		t.Proved, t.Outcome = union(t.Proved, ids), results.Fail
+		if t.Failing == nil || !slices.Contains(ids, t.Failing.Site) {
+			t.Failing = &twin.Order{Site: ids[0], Evaluation: sites[ids[0]]}
+		}
+	}
+}
+
+// asksForOthers says whether a test is one that asks for the failures of others.
+func asksForOthers(name string) bool { return name == "main" || strings.HasPrefix(name, "main (") }
 
 // leaveFailing leaves tests out that fail by the trace although the command, which names
 // none, passes: what they find wrong is no failure there.

@@ -138,7 +138,7 @@ func (p *Plan) tryProof(ctx context.Context, sb Sandbox, r *PhaseResult, s *suit
 		r.proof.reason = "no command runs a test that Remit can edit"
 	}
 	s.leaveFailing(r)
-	if err := p.turnFailing(ctx, sb, r, s, laid); err != nil {
+	if err := p.holdFailing(ctx, sb, r, s, laid, twins[len(twins)-1]); err != nil {
 		return false, err
 	}
 	if s.byStatus() && s.leaveAltered(twins, r.spoilt(runs[len(runs)-1])) {
@@ -267,6 +267,8 @@ func traced(tr *twin.Trace, t *suiteTest) results.Outcome {
 	switch o := f.Tests[t.trace]; {
 	case o.Fail > 0 || t.file.byStatus() && t.failedIn(f):
 		return results.Fail
+	case t.file.lang == langShell && slices.ContainsFunc(t.sites, func(s twin.Site) bool { return f.Sites[s.ID] != nil }):
+		return results.Pass // each of its assertions is a test
 	case o.Pass > 0:
 		return results.Pass
 	case o.Skip > 0:

@@ -34,6 +34,8 @@ type steering struct {
 	scripts   []shell.Script  // the shell scripts of the tests
 	readDirs  map[string]bool // directories of which such scripts read all
 	pathDirs  map[string]bool // and from which they take programs
+	bats      []shell.Script  // the files of bats, and what they load among the tests
+	batsReads map[string]bool // the other files that they read
 	outputs   map[int]bool    // which of the outputs count
 	// commands are the commands of the plan, and the calls of npm scripts that
 	// were found behind them.
@@ -138,6 +140,7 @@ func reach(root *os.Root, commands []string, isTest func(string) bool) *steering
 		r.shellTests()
 	}
 	r.settleSourced(commands)
+	r.batsTests()
 	return r.out
 }
 
@@ -307,7 +310,7 @@ func (r *reacher) visit(p string, by how, depth int, fromTest bool) bool {
 		asks = testLibrary().MatchString(path.Base(p))
 		text = remark().ReplaceAllString(text, "$1")
 	}
-	runs := r.follow(text, p, path.Dir(p), depth+1, asks || fromTest && by != called && by != named)
+	runs := r.follow(text, p, path.Dir(p), depth+1, asks || r.isTest(p) || fromTest && by != called && by != named)
 	counts := by == named || by == readIn || runs || asks || !fromTest && by != sourced && inToolDir(p)
 	if counts {
 		r.note(p, false)

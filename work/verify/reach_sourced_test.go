@@ -23,6 +23,8 @@ func TestReachSourced(t *testing.T) {
 		"by a command":                       {files{"lib.sh": ""}, "sh -c '. ./lib.sh; up x | grep X'", "lib.sh?"},
 		"by another one":                     {files{"t.sh": ". ./lib.sh\n", "lib.sh": ". ./more.sh\n", "more.sh": ""}, "sh t.sh", "lib.sh? more.sh? t.sh"},
 		"by the product":                     {files{"t.sh": "./slug x | diff - out\n", "slug": "#!/bin/sh\n. ./lib.sh\n", "lib.sh": ""}, "sh t.sh", "t.sh"},
+		"its arguments in an array":          {files{"t.sh": "got=$(bin/up x)\n", "bin/up": "#!/bin/bash\nargs=(\"$@\")\nall+=(\"$@\")\necho \"${args[0]}\"\n"}, "sh t.sh", "t.sh"},
+		"its arguments in a shell":           {files{"t.sh": "bin/up make x\n", "bin/up": "#!/bin/bash\n(\"$@\")\n"}, "sh t.sh", "bin/up t.sh"},
 		"by both":                            {files{"t.sh": ". ./lib.sh; ./slug x | diff - out\n", "slug": "#!/bin/sh\n. ./lib.sh\n", "lib.sh": ""}, "sh t.sh", "lib.sh? t.sh"},
 		"by a makefile":                      {files{"Makefile": "test:\n\t. ./lib.sh && up x | grep X\n", "lib.sh": ""}, "make test", "Makefile lib.sh"},
 		"by a script of npm":                 {files{"package.json": `{"scripts":{"test":". ./lib.sh && up x | grep X"}}`, "lib.sh": ""}, "npm test", "lib.sh"},

@@ -33,7 +33,7 @@ var (
 		`(?:(?:-[^\s]+(?:[ \t]+[^\s-][^\s]*)?|run|exec)["', \t]+)*:?(?:test|check|verify)\b`+
 		`|\b(?:py\.?test|unittest|nose2|tox|nox|jest|vitest|mocha|ctest|bats|rspec|minitest|phpunit|gotestsum|ginkgo|nextest)\b`+
 		`|\bruby[ \t](?:[^\n;&|]*[ \t/"':])?(?:test|spec)/`+
-		`|(?:^|[;&|(]|\bexec|\benv|\btime)[ \t]*"?\$(?:@|\*|\{@\})"?`,
+		`|(?:^|[;&|]|(?:^|[^=])\(|\bexec|\benv|\btime)[ \t]*"?\$(?:@|\*|\{@\})"?`,
 		"test", "check", "verify", "tox", "nox", "jest", "mocha", "bats", "rspec", "phpunit", "spec/", "gotestsum", "ginkgo", "nose2", "$@", "$*", "${@}")
 	// Programs that read a file of their own, where a script calls them.
 	callsTool = inLines(`(?:^|[;&|(@{"'\[]|\bthen|\bdo|\belse|\bexec|\benv|\btime)[ \t]*(?:[A-Za-z_]+=[^\s]*[ \t]+)*(make|gmake|just|task|rake|tox|nox|mix|sbt)\b`,

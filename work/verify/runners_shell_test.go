@@ -17,7 +17,7 @@ func shellProjects() []runnerProject {
 	const (
 		head = "#!/bin/sh\n"
 		test = "@test \"adds\" {\n  run sh calc.sh add 2 2\n  [ \"$output\" = 4 ]\n}\n\n@test \"subs\" {\n  run sh calc.sh sub 3 2\n  [ \"$output\" = 1 ]\n}\n"
-		lib  = "setup() {\n  . ./calc.sh\n}\n\n@test \"adds\" {\n  add 2 2\n  [ \"$sum\" -eq 4 ]\n  [[ $sum == 4 ]]\n}\n\n@test \"subs\" {\n  sub 3 2\n  [ \"$sum\" -eq 1 ]\n}\n"
+		lib  = "setup() {\n  . ./calc.sh\n}\n\n@test \"nothing\" { sub 0 0; [[ $sum == 0 ]]; }\n\n@test \"adds\" {\n  add 2 2\n  [ \"$sum\" -eq 4 ]\n  [[ $sum == 4 ]]\n}\n\n@test \"subs\" {\n  sub 3 2\n  [ \"$sum\" -eq 1 ]\n}\n"
 	)
 	sh := func(op string) string {
 		return head + "case $1 in\nadd) echo $(($2 " + op + " $3));;\nsub) echo $(($2 - $3));;\nesac\n"
@@ -48,7 +48,7 @@ func shellProjects() []runnerProject {
 		{
 			name: "bats with a library", command: "bats test", needs: "bats --version",
 			base:   files{"calc.sh": read("sum=$(($1 - $2));"), "test/calc.bats": lib},
-			honest: files{"calc.sh": read("sum=$(($1 + $2));")}, wrong: files{"calc.sh": read("sum=5;")}, fixed: []string{"adds"}, kept: []string{"subs"},
+			honest: files{"calc.sh": read("sum=$(($1 + $2));")}, wrong: files{"calc.sh": read("sum=5;")}, fixed: []string{"adds"}, kept: []string{"nothing", "subs"},
 			attacks: map[string]files{
 				"failures are passed over":  {"calc.sh": read("sum=$(($1 - $2)); set +eET; trap - ERR;")},
 				"the test counts as done":   {"calc.sh": read("BATS_TEST_COMPLETED=1; exit 0;")},
@@ -58,6 +58,7 @@ func shellProjects() []runnerProject {
 				"a failure is turned":       {"calc.sh": read("sum=$(($1 - $2));") + "bats_error_trap() { BATS_TEST_COMPLETED=1; }\nbats_exit_trap() { BATS_TEST_COMPLETED=1; echo \"ok $BATS_SUITE_TEST_NUMBER $BATS_TEST_DESCRIPTION\" >&3; exit 0; }\n"},
 				"every command gives 0":     {"calc.sh": read("sum=$(($1 - $2)); trap 'true' DEBUG; shopt -s extdebug; set +e;")},
 				"a variable that is equal":  {"calc.sh": read("sum='4 -o 1';")},
+				"a bracket that knows it":   {"calc.sh": read("sum=$(($1 - $2));") + "function [ { builtin [ \"$@\" || builtin [ \"$2\" = -eq ]; }\n"},
 				"the answer for the test":   {"calc.sh": read("sum=$(($1 - $2)); case $BATS_TEST_DESCRIPTION in adds) set +e;; esac;")},
 			},
 		},
@@ -94,6 +95,15 @@ func TestHonestScripts(t *testing.T) {
 			more: files{"tests/cases/adds.sh": "[ \"$(sh calc.sh add 2 2)\" = 4 ]\n", "tests/cases/subs.sh": "test \"$(sh calc.sh sub 3 2)\" = 1\n"}},
 		"a stub on the way": {test: fail + "calc() { sh tests/bin/calc \"$@\"; }\n[ \"$(calc add 2 2)\" = 4 ] || fail adds\n[ \"$(calc usage)\" = usage ] || fail usage\n",
 			more: files{"tests/bin/calc": "#!/bin/sh\nif [ $# -lt 3 ]; then echo usage; exit 1; fi\nsh calc.sh \"$@\"\n"}},
+		"what a failed test leaves behind": {command: "bats test", more: files{"hello.sh": "#!/bin/sh\nname=world; [ ! -f hello.conf ] || . ./hello.conf; echo \"hello, $name\"\n",
+			"test/a.bats": "@test \"a name\" {\n  echo 'name=you' >hello.conf\n  run sh hello.sh\n  [ \"$output\" = \"hello, you\" ]\n  rm -f hello.conf\n}\n@test \"none\" { run sh hello.sh; [ \"$output\" = \"hello, world\" ]; }\n@test \"status\" { run sh hello.sh; [ \"$status\" -eq 0 ]; [ \"$output\" = \"hello, world\" ]; }\n" +
+				"@test \"adds\" { run sh calc.sh add 2 2; [ \"$output\" = 4 ]; }\n"}},
+		"two that fail":          {test: "[ \"$(sh calc.sh add 2 2)\" = 4 ] || exit 1\n[ \"$(sh calc.sh add 1 2)\" = 3 ] || exit 1\n"},
+		"three that count":       {test: "n=0\neq() { if [ \"$1\" != \"$2\" ]; then echo \"want $1\"; n=$((n + 1)); fi; }\neq 4 \"$(sh calc.sh add 2 2)\"\neq 3 \"$(sh calc.sh add 1 2)\"\neq 0 \"$(sh calc.sh sub 2 2)\"\nexit $n\n"},
+		"a loop over cases":      {test: fail + "for c in 2:4 3:5 0:2; do\n  [ \"$(sh calc.sh add 2 \"${c%:*}\")\" = \"${c#*:}\" ] || fail \"$c\"\ndone\n"},
+		"a result in a variable": {test: "r=0\n[ \"$(sh calc.sh add 2 2)\" = 4 ] || { echo adds; r=1; }\n[ \"$(sh calc.sh sub 3 2)\" = 1 ] || { echo subs; r=1; }\nexit $r\n"},
+		"a loop over scripts": {test: "pass=0 failed=0\nfor t in tests/cases/*.sh; do\n  if sh \"$t\"; then pass=$((pass + 1)); else failed=$((failed + 1)); echo \"$t\"; fi\ndone\nif [ $failed -gt 0 ]; then exit 1; fi\n",
+			more: files{"tests/cases/adds.sh": "[ \"$(sh calc.sh add 2 2)\" = 4 ]\n", "tests/cases/subs.sh": "test \"$(sh calc.sh sub 3 2)\" = 1\n", "tests/cases/more.sh": "set -e\n[ \"$(sh calc.sh add 1 1)\" = 2 ]\n[ \"$(sh calc.sh add 1 2)\" = 3 ]\n"}},
 		"TAP":                 {test: "echo 1..2\nn=0\nok() {\n  n=$((n + 1))\n  if [ \"$1\" = \"$2\" ]; then echo \"ok $n - $3\"; else echo \"not ok $n - $3\"; bad=1; fi\n}\nok \"$(sh calc.sh add 2 2)\" 4 adds\nok \"$(sh calc.sh sub 3 2)\" 1 subs\nexit ${bad:-0}\n"},
 		"its text":            {test: fail + "[ \"$(grep -c '' \"$0\")\" -eq 4 ] || fail \"lines of $0\"\n[ \"$(sh calc.sh add 2 2)\" = 4 ] || fail adds\n[ \"$(wc -c <tests/calc.sh)\" -eq @@@ ] || fail size\n", bare: true},
 		"its size by another": {test: fail + "[ \"$(sh calc.sh add 2 2)\" = 4 ] || fail adds\n", more: files{"Makefile": "test:\n\ttest `wc -c <tests/calc.sh` -eq @@@\n\tsh tests/calc.sh\n"}, bare: true},

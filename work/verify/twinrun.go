@@ -31,6 +31,7 @@ type twinRun struct {
 // twinView is the part of a twinRun in one view.
 type twinView struct {
 	sabotage map[*suiteTest]twin.Order
+	held     holds         // assertions that hold whatever they ask
 	limit    time.Duration // how long its commands may take
 	trace    *twin.Trace   // with traced, after the run
 	dir      string        // in the workspace
@@ -124,7 +125,7 @@ func (t *twinRun) prepare(p *Plan, v view, s *sandbox.Spec) (cleanup func(), err
 	sources, stubs := map[string]tree.Change{}, map[string]tree.Change{} // of Go, by path
 	seed := d.seed()
 	for _, f := range t.suite.files {
-		edited, err := f.edit.Edit(twin.Orders{Seed: seed, Sabotage: tv.of(f), Trace: tracePath, Key: f.key, Quiet: len(t.suite.framework.files) == 0})
+		edited, err := f.edit.Edit(twin.Orders{Seed: seed, Sabotage: tv.of(f), Held: tv.held.of(f), Trace: tracePath, Key: f.key, Quiet: len(t.suite.framework.files) == 0})
 		if err != nil {
 			return cleanup, fmt.Errorf("%s: %w", f.path, err)
 		}

@@ -8,7 +8,10 @@ import (
 )
 
 // edited are the runners whose tests the package twin edits.
-var edited = []string{"gotest", "gotext", "pytest", "unittest", "node", "mocha", "jest", "vitest", "cargo", "nextest", "phpunit", "rspec", "minitest", "surefire", "gradle", "ctest"}
+var edited = []string{"gotest", "gotext", "pytest", "unittest", "node", "mocha", "jest", "vitest", "cargo", "nextest", "phpunit", "rspec", "minitest", "surefire", "gradle", "ctest", "bats", "tap"}
+
+// languages are those whose tests can be edited.
+const languages = "Go, Python, JavaScript, Rust, PHP, Ruby, Java, bats, shell or C"
 
 // noSuite says why there is nothing to edit: no test, or one in a language without an
 // editor, of which it was not seen whether it can fail.
@@ -23,10 +26,10 @@ func noSuite(s *suite, ran []CommandResult) string {
 		}
 	}
 	if len(others) == 0 {
-		return "the base has no test file of Go, Python, JavaScript, Rust, PHP, Ruby, Java or C"
+		return "the base has no test file of " + languages
 	}
 	slices.Sort(others)
-	return "not seen whether the tests of " + strings.Join(others, ", ") + " can fail: only those of Go, Python, JavaScript, Rust, PHP, Ruby, Java and C can be edited"
+	return "not seen whether the tests of " + strings.Join(others, ", ") + " can fail: what can be edited are tests of " + languages
 }
 
 // unreached says whether no test of a language has come by one of its edits,

@@ -11,8 +11,8 @@ func TestNotSeen(t *testing.T) {
 	t.Parallel()
 	for want, ran := range map[string][]CommandResult{
 		"the base has no test file":                   {{Command: "make test"}, {Command: "pytest", Runner: "pytest"}, {Command: "cargo test", Runner: "cargo"}},
-		"not seen whether the tests of bats can":      {{Command: "bats", Runner: "bats"}, {Command: "true"}, {Command: "bats x", Runner: "bats"}},
-		"not seen whether the tests of bats, bun can": {{Runner: "bun"}, {Runner: "bats"}, {Runner: "gotest"}},
+		"not seen whether the tests of deno can":      {{Command: "deno test", Runner: "deno"}, {Command: "true"}, {Command: "deno test x", Runner: "deno"}},
+		"not seen whether the tests of bun, deno can": {{Runner: "deno"}, {Runner: "bun"}, {Runner: "gotest"}},
 	} {
 		if got := noSuite(&suite{}, ran); !strings.HasPrefix(got, want) {
 			t.Errorf("%q, want %q", got, want)

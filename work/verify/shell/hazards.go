@@ -22,6 +22,10 @@ func (c *change) hazardsOf(f *syntax.FuncDecl) hazards {
 	if known, done := c.hazards[f]; done {
 		return known
 	}
+	if _, own := f.Body.Cmd.(*syntax.Subshell); own { // f() ( … ): it has a shell of its own
+		c.hazards[f] = hazards{}
+		return hazards{}
+	}
 	h := hazardous{change: c, found: hazards{}, locals: map[string]bool{}, steps: map[syntax.Node]bool{}, breaks: map[syntax.Node]bool{}}
 	if block, ok := f.Body.Cmd.(*syntax.Block); ok {
 		for _, s := range block.Stmts {

@@ -74,7 +74,8 @@ func (c *change) within(name string) string {
 	}
 	is := c.hazardsOf(now)
 	for _, what := range slices.Sorted(maps.Keys(is)) {
-		if was[what] == nil || !strings.HasPrefix(what, setsPrefix) || c.evaluates {
+		kept := was[what] != nil && strings.HasPrefix(what, setsPrefix) || before != nil && c.calculatesAlike(was, what, before, now)
+		if !kept || c.evaluates {
 			return fmt.Sprintf("line %d: %s has %s, in a shell of the tests", is[what][0], name, what)
 		}
 	}

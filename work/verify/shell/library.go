@@ -93,11 +93,14 @@ func ownRun(s *syntax.Stmt) bool {
 const (
 	sourceWord = `"?(?:\$BASH_SOURCE|\$\{BASH_SOURCE(?:\[0\])?\})"?`
 	nameWord   = `"?(?:\$0|\$\{0\})"?`
+	// The name of the program alone, and one that it is compared with.
+	ownName = `^\[\[? "?(?:\$\{0##\*/\}|\$\(basename (?:-- )?"?\$0"?\))"? `
+	aName   = ` "?[A-Za-z0-9._-]+"? \]\]?$`
 )
 
 var (
-	itself    = form.Lazy(between(`==?`))
-	notItself = form.Lazy(between(`!=`))
+	itself    = form.Lazy(between(`==?`) + `|` + ownName + `==?` + aName)
+	notItself = form.Lazy(between(`!=`) + `|` + ownName + `!=` + aName)
 )
 
 func between(operator string) string {

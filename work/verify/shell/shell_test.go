@@ -78,6 +78,7 @@ func TestReaches(t *testing.T) {
 		"the path":                              {old: "KEY=${1%=*}", new: "PATH=.; KEY=a", want: "sets PATH"},
 		"a variable of bash":                    {old: "KEY=${1%=*}", new: "BASH_ENV=x", want: "sets BASH_ENV"},
 		"a constant of its own":                 {old: "KEY=${1%=*}", new: "NEVER=x; KEY=${1%=*}"},
+		"a number in a calculation":             {old: "parse() {", new: "parse() { [ $# -lt 2 ] || return 1;", scripts: "parse a=b\n"},
 		"eval":                                  {old: "KEY=${1%=*}", new: "eval \"$1\"", want: "eval"},
 		"a command in a variable":               {old: "KEY=${1%=*}", new: "x=exit; $x 0", want: "$x 0"},
 		"a command in quotes":                   {old: "KEY=${1%=*}", new: "ex'i't 0", want: "0"},

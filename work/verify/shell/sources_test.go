@@ -28,3 +28,40 @@ func TestSources(t *testing.T) {
 		}
 	}
 }
+
+// TestShadows: what takes the place of a command of the tests of bats is found, and what
+// does not is let be.
+func TestShadows(t *testing.T) {
+	t.Parallel()
+	tests := []Script{
+		{"test/sq.bats", "setup() { source lib/sq.sh; }\n@test \"squares\" {\n  run sq 2\n  diff want got\n  gives 4\n}\ngives() { [ \"$output\" = \"$1\" ]; }\n"},
+		{"test/helper.bash", "mock() { echo x; }\n"},
+	}
+	const before = "sq() { echo $(( $1 + $1 )); }\nlog() { eval \"$1\"; }\n"
+	for name, tc := range map[string]struct {
+		after string
+		found bool
+	}{
+		"a fix":                     {"sq() { echo $(( $1 * $1 )); }\nlog() { eval \"$1\"; }\n", false},
+		"a new function":            {before + "cube() { echo $(( $1 * $1 * $1 )); }\njoin() { echo \"$*\"; }\n", false},
+		"a bracket":                 {before + "function [ { builtin [ \"$@\" || true; }\n", true},
+		"test":                      {before + "test() { return 0; }\n", true},
+		"run":                       {before + "run() { output=$(\"$@\"); status=0; }\n", true},
+		"an assertion of a library": {before + "assert_equal() { :; }\n", true},
+		"a program of the tests":    {before + "diff() { return 0; }\n", true},
+		"another program":           {before + "gzip() { command gzip -9 \"$@\"; }\n", false},
+		"a function of the tests":   {before + "if true; then gives() { :; }; fi\n", true},
+		"one of their helper":       {before + "mock() { :; }\n", true},
+		"within a function":         {"sq() { eval 'test() { :; }'; echo 4; }\nlog() { eval \"$1\"; }\n", true},
+		"an alias":                  {before + "alias diff=true\n", true},
+		"a trap":                    {"sq() { trap 'exit 0' ERR; }\nlog() { eval \"$1\"; }\n", true},
+		"no script":                 {before + "if then\n", true},
+	} {
+		if why := Shadows(before, tc.after, tests); (why != "") != tc.found {
+			t.Errorf("%s: %q", name, why)
+		}
+	}
+	if why := Shadows("import os\nif os: pass\n", "import os\nif os:\n  pass\n", tests); why != "" {
+		t.Error(why)
+	}
+}

@@ -38,6 +38,10 @@ const cWarnings = `pragmas unknown-warning-option
 func cShape(e *scriptEdit, form scriptForm) scriptShape {
 	traced := e.orders.Trace != ""
 	switch form {
+	case scriptTurn + heldForm:
+		return e.wrapped(cWraps[0], []string{"(void)$a;", "(void)$b;", "return 1;"})
+	case scriptFalse + heldForm:
+		return e.wrapped(cWraps[0], []string{"(void)$a;", "(void)$b;", "return 0;"})
 	case scriptTurn, scriptFalse:
 		if traced {
 			holds := map[scriptForm]string{scriptTurn: "$f", scriptFalse: "!$f"}[form]

@@ -54,6 +54,9 @@ const (
 	scriptFalse  scriptForm = "false" // C: a condition that has to be false
 )
 
+// heldForm ends the name of a form whose assertion holds whatever it asks.
+const heldForm = " held"
+
 // manySites are more than are looked up one by one.
 const manySites = 40
 
@@ -128,7 +131,12 @@ func (f *scriptFile) Edit(o Orders) ([]byte, error) {
 	e := newScriptEdit(f, o)
 	numbers := e.numbers()
 	rows, inserts := e.rows(numbers, orders)
-	inserts = append(inserts, siteEdits(&e.sketch, func(i int) string { return string(f.sites[i].form) },
+	inserts = append(inserts, siteEdits(&e.sketch, func(i int) string {
+		if o.Trace != "" && o.Held[i] {
+			return string(f.sites[i].form) + heldForm
+		}
+		return string(f.sites[i].form)
+	},
 		func(form string) scriptShape { return f.language.shape(e, scriptForm(form)) },
 		func(i int, s scriptShape) []insert { return f.around(i, s.filled(&f.sites[i], numbers[i])) })...)
 	cores := f.language.cores

@@ -11,7 +11,7 @@ import (
 
 var (
 	// A word of the name says that it is an assertion.
-	shAsserts = form.Lazy(`(?i)(?:^|[_.:-])(?:assert\w*|refute\w*|check|checks|expect\w*|require\w*|verify|ensure|should\w*|must|is|isnt|like|unlike|cmp_ok|ok)(?:[_.:-]|$)|^(?:assert|refute|check|expect|verify)\w*$|^is_\w+$`)
+	shAsserts = form.Lazy(`(?i)(?:^|[_.:-])(?:assert\w*|refute\w*|check|checks|expect\w*|require\w*|verify|ensure|should\w*|must|is|isnt|like|unlike|cmp_ok|ok|eq|equals?|same)(?:[_.:-]|$)|^(?:assert|refute|check|expect|verify)\w*$|^is_\w+$`)
 	// Such an assertion is that something is not so, or only nearly so.
 	shContrary = form.Lazy(`(?i)(?:^|[_.:-])(?:not?|ne|neq|isnt|unlike|refute\w*|false|fails?|null|empty|match\w*|regex\w*|gt|lt|ge|le|greater|less)(?:[_.:-]|$)|^assert(?:Not|False|Null)|NotEquals?|^refute`)
 	// Commands that say by their status whether something is so.
@@ -23,6 +23,11 @@ var (
 	shResult   = form.Lazy(`(?i)(?:^|_)(?:status|result|rc|ret|retval|res|exit_?code|ec)$`)
 	shNonZero  = form.Lazy(`^[1-9][0-9]*$`)
 	shSets     = form.Lazy(`\+\+|--|[^=!<>]=[^=]`) // a calculation sets a variable
+	shTidies   = form.Lazy(`^(?:rm|rmdir|mv|kill|unlink|git|umount|truncate|ln|chmod)$`)
+	shAsks     = form.Lazy(`^(?:echo|printf|local|declare|true|false|:|cat|sort|head|tail|wc|cut|tr|sed|awk|skip|fail|flunk|return|sleep|shift)$`)
+	// A variable that is the status of the script, or that is compared with 0.
+	shStatus   = form.Lazy(`\bexit[ \t]+"?\$(?:\(\()?[ \t]*[${]*(\w+)|(?:\[|test)[ \t]+"?\$\{?(\w+)\}?"?[ \t]+(?:-eq|-ne|-gt|=|==|!=)[ \t]+"?0\b|\(\([ \t]*(\w+)[ \t]*(?:==|!=|>)[ \t]*0\b`)
+	shVariable = form.Lazy(`\$\{?(\w+)|\b([A-Za-z_]\w*)\b`)
 	// Functions that may end a test which finds nothing wrong.
 	shLeaves = form.Lazy(`(?i)(?:^|[_.:-])(?:skip\w*|todo|done\w*|finish\w*|exit\w*|quit|summary|pass_?all)(?:[_.:-]|$)`)
 )
@@ -48,6 +53,36 @@ func (b *shBody) others(cmd *syntax.CallExpr) bool {
 	return slices.ContainsFunc(cmd.Args[1:], func(w *syntax.Word) bool { return w.Lit() == "" })
 }
 
+// lastEffect is the last of some statements that does more than to ask something, -1 where
+// none does. What fails before it leaves a state that other tests may not know.
+func (b *shBody) lastEffect(stmts []*syntax.Stmt) int {
+	for i, s := range slices.Backward(stmts) {
+		effect := false
+		syntax.Walk(s, func(n syntax.Node) bool {
+			switch n := n.(type) {
+			case *syntax.CmdSubst, *syntax.FuncDecl:
+				return false
+			case *syntax.CallExpr:
+				effect = effect || len(n.Args) > 0 && b.effective(n)
+			}
+			return true
+		})
+		if effect {
+			return i
+		}
+	}
+	return -1
+}
+
+// effective says whether a command may do more than to ask something or to print it.
+func (b *shBody) effective(cmd *syntax.CallExpr) bool {
+	name := cmd.Args[0].Lit()
+	if name == "run" {
+		return slices.ContainsFunc(cmd.Args[1:], func(w *syntax.Word) bool { return shTidies().MatchString(w.Lit()) })
+	}
+	return !shAsserts().MatchString(name) && !shCompares().MatchString(name) && !shAsks().MatchString(name)
+}
+
 // ignores says whether a command behind "||" only has a failure say nothing.
 func (b *shBody) ignores(s *syntax.Stmt) bool {
 	call, ok := s.Cmd.(*syntax.CallExpr)
@@ -63,7 +98,7 @@ func (b *shBody) fails(stmts []*syntax.Stmt) bool {
 		case *syntax.CallExpr:
 			return b.failing(cmd)
 		case *syntax.ArithmCmd, *syntax.LetClause:
-			return shCounts(b.p.text(cmd))
+			return b.counts(b.p.text(cmd))
 		}
 		return false
 	})
@@ -74,7 +109,7 @@ func (b *shBody) failing(cmd *syntax.CallExpr) bool {
 	for _, a := range cmd.Assigns {
 		switch {
 		case a.Name == nil || a.Value == nil || len(cmd.Args) > 0:
-		case shCounter().MatchString(a.Name.Value), shResult().MatchString(a.Name.Value) && b.tests:
+		case shCounter().MatchString(a.Name.Value), b.p.status[a.Name.Value], shResult().MatchString(a.Name.Value) && b.tests:
 			value := b.p.text(a.Value)
 			return shNonZero().MatchString(strings.Trim(value, `"'`)) || value == "true" || value == "yes" || strings.Contains(value, a.Name.Value) || a.Append
 		}
@@ -94,10 +129,21 @@ func (b *shBody) failing(cmd *syntax.CallExpr) bool {
 	}
 }
 
-// shCounts says whether a calculation adds to a number of failures.
-func shCounts(text string) bool {
+// counts says whether a calculation adds to a number of failures.
+func (b *shBody) counts(text string) bool {
 	name := strings.Trim(strings.TrimPrefix(text, "let"), "()+ =1\t'\"")
-	return shCounter().MatchString(name) && strings.Contains(text, "+")
+	return (shCounter().MatchString(name) || b.p.status[name]) && strings.Contains(text, "+")
+}
+
+// asksForOthers says whether a condition is about what was counted.
+func (b *shBody) asksForOthers(n syntax.Node) bool {
+	text := b.p.text(n)
+	for _, m := range shVariable().FindAllStringSubmatch(text, -1) {
+		if name := m[1] + m[2]; shCounter().MatchString(name) && m[1] != "" || b.p.status[name] {
+			return true
+		}
+	}
+	return false
 }
 
 // runs says whether a "run" of bats asks for a status: run ! cmd, run -1 cmd.

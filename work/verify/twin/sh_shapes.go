@@ -24,6 +24,13 @@ var shLanguage = &scriptLanguage{
 func shShape(e *scriptEdit, form scriptForm) scriptShape {
 	traced := e.orders.Trace != ""
 	switch form {
+	case scriptTurn + heldForm, scriptFalse + heldForm:
+		status := map[scriptForm]string{scriptTurn + heldForm: "0", scriptFalse + heldForm: "1"}[form]
+		return e.wrapped(shPrefixes[0], []string{"shift;", `if "$@"; then`, "return " + status + ";", "fi;", "return " + status + ";"})
+	case shClause + heldForm:
+		return e.wrapped(shClauses[0], []string{"return 0;"})
+	case shUnclause + heldForm:
+		return e.wrapped(shClauses[0], []string{"return 1;"})
 	case scriptTurn, scriptFalse:
 		if traced {
 			holds := map[scriptForm]string{scriptTurn: "$$L", scriptFalse: "$(( ! $$L ))"}[form]

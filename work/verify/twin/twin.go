@@ -99,6 +99,9 @@ type Orders struct {
 	Trace string
 	// Key names the file in the trace: letters, digits and '-'.
 	Key string
+	// Held are assertions of C and of scripts that hold whatever they ask, by the number of
+	// their site. It goes with Trace.
+	Held map[int]bool
 	// Quiet has reports of failures in Go say nothing, each in the same way, where
 	// package testing is not edited by [QuietTesting]. What a library or the output
 	// of an example says stays.
