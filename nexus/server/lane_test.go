@@ -29,7 +29,7 @@ func (w *world) watch(token, topic string) *websocket.Conn {
 
 func nextFrame(t *testing.T, conn *websocket.Conn) api.LaneFrame {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	_, text, err := conn.Read(ctx)
 	if err != nil {

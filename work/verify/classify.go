@@ -91,7 +91,11 @@ func (o *overlays) classify(root *os.Root, p *Plan, c tree.Change, inBase bool, 
 		}
 		return why != "", nil
 	}
-	return steers.covers(c.Path, inBase) || !inBase && steers.brings(root, c.Path), nil
+	covers := steers.covers(c.Path, inBase)
+	if covers && c.Kind != tree.Delete && !makefile().MatchString(c.Path) && !cmakeFile().MatchString(c.Path) {
+		o.because = append(o.because, c.Path+" counts as a part of the tests, since the command runs it, or what it runs does and it has the name or the directory of a test or a check, and was put back")
+	}
+	return covers || !inBase && steers.brings(root, c.Path), nil
 }
 
 // ownFramework says whether the base has a package of a test framework where a path
