@@ -81,8 +81,7 @@ func (o *overlays) classify(root *os.Root, p *Plan, c tree.Change, inBase bool, 
 		return true, nil
 	}
 	if why := steers.shadows(root, c, inBase); why != "" {
-		o.because = append(o.because, c.Path+" is read by the tests, and "+why)
-		return true, nil
+		return true, tampering(why)
 	}
 	if steers.readByShells(c.Path, inBase) {
 		why := steers.reachesShell(root, c)

@@ -69,6 +69,11 @@ func (p *Plan) holdFailing(ctx context.Context, sb Sandbox, r *PhaseResult, s *s
 				return err
 			}
 			r.Runs = append(r.Runs, *done[0])
+			for _, f := range s.files {
+				for _, t := range f.tests {
+					t.Reached = union(t.Reached, t.reachedIn(tv))
+				}
+			}
 			if !anyFailed(done[0].Commands[g.first:g.end]) {
 				held.proved()
 				break

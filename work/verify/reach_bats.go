@@ -84,11 +84,14 @@ func (s *steering) shadows(root *os.Root, c tree.Change, inBase bool) string {
 	}
 	before, err := textBefore(root, c.Path)
 	if err != nil {
-		return "it cannot be read in the base"
+		return "the tests read it, and it cannot be read in the base"
 	}
 	after, err := textAfter(c)
 	if err != nil || after == nil {
 		return ""
 	}
-	return shell.Shadows(string(before), string(after), s.bats)
+	if why := shell.Shadows(string(before), string(after), s.bats); why != "" {
+		return "the tests read it, and " + why
+	}
+	return ""
 }

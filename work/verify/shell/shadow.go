@@ -10,7 +10,7 @@ import (
 )
 
 // ofBats are functions that bats has, and those that libraries for it have.
-var ofBats = form.Lazy(`^(?:run|load|skip|fail|flunk|setup\w*|teardown\w*|bats_\w+|batslib_\w+|(?:assert|refute)(?:_\w+)?)$`)
+var ofBats = form.Lazy(`^(?:run|load|skip|setup\w*|teardown\w*|bats_\w+|batslib_\w+|(?:assert|refute)(?:_\w+)?)$`)
 
 // Shadows says how the change of a file from before to after takes something away from
 // the tests of bats that read it, in words that begin with the line, and "" where it does
@@ -51,7 +51,7 @@ func Shadows(before, after string, tests []Script) string {
 		case why != "" || had[name]:
 		case builtin, ofBats().MatchString(name):
 			why = fmt.Sprintf("line %d: a function takes the name of the command %s", line, name)
-		case u.defines[name] || u.named[name] && isProgram(name):
+		case u.defines[name] || u.named[name] && (isProgram(name) || name == "fail" || name == "flunk"):
 			why = fmt.Sprintf("line %d: a function takes the name of %s, which the tests use", line, name)
 		}
 	}, func(what string, line uint) {
@@ -69,6 +69,10 @@ func shadowing(tree *syntax.File, function, makes func(name string, line uint)) 
 		case *syntax.FuncDecl:
 			if n.Name != nil {
 				function(n.Name.Value, n.Pos().Line())
+			}
+		case *syntax.Assign:
+			if n.Name != nil && slices.Contains([]string{"PATH", "BASH_ENV", "ENV"}, n.Name.Value) {
+				makes(n.Name.Value+"=", n.Pos().Line())
 			}
 		case *syntax.CallExpr:
 			if _, name, _ := commandOf(n); slices.Contains([]string{"alias", "eval", "enable", "hash", "trap"}, name) {

@@ -54,6 +54,8 @@ func TestShadows(t *testing.T) {
 		"one of their helper":       {before + "mock() { :; }\n", true},
 		"within a function":         {"sq() { eval 'test() { :; }'; echo 4; }\nlog() { eval \"$1\"; }\n", true},
 		"an alias":                  {before + "alias diff=true\n", true},
+		"a path":                    {"sq() { PATH=$PWD/lib/shim:$PATH; }\nlog() { eval \"$1\"; }\n", true},
+		"fail, which no test uses":  {before + "fail() { return 1; }\n", false},
 		"a trap":                    {"sq() { trap 'exit 0' ERR; }\nlog() { eval \"$1\"; }\n", true},
 		"no script":                 {before + "if then\n", true},
 	} {
