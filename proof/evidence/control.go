@@ -112,9 +112,13 @@ func setOf(list []string) map[string]bool {
 	return set
 }
 
+// ControlFound begins the reason of a control that has found results which tests cannot
+// have.
+const ControlFound = "it found what does not fit"
+
 // Sentence says in plain text whether the tests were shown to be able to fail.
 func (c *Control) Sentence() string {
-	if strings.HasPrefix(c.Reason, "it found ") {
+	if strings.HasPrefix(c.Reason, ControlFound) {
 		return c.Reason
 	}
 	if c.Status != ControlMade {

@@ -53,22 +53,23 @@ func (f *finder) bats() {
 			dirs = append(dirs, dir)
 		}
 	}
-	// bats reads setup_suite.bash only where it is called with its directory.
-	for _, dir := range dirs {
-		if top := path.Dir(dir); !f.npmBats && top != "." && f.has[path.Join(top, "setup_suite.bash")] && !f.has[path.Join(dir, "setup_suite.bash")] {
-			f.project(Project{Dir: top, Ecosystem: "bats", Manager: "bats", Manifest: top})
-			f.command(top, "bats -r "+top)
-			return
-		}
-	}
-	if len(dirs) > 0 && f.npmBats { // a script of npm runs them
-		f.other(dirs[0], "bats "+strings.Join(dirs[:min(len(dirs), 8)], " "))
+	if len(dirs) == 0 {
 		return
 	}
-	if len(dirs) > 0 {
-		f.project(Project{Dir: dirs[0], Ecosystem: "bats", Manager: "bats", Manifest: dirs[0]})
-		f.command(dirs[0], "bats "+strings.Join(dirs[:min(len(dirs), 8)], " "))
+	top, line := dirs[0], "bats "+strings.Join(dirs[:min(len(dirs), 8)], " ")
+	if f.npmBats { // a script of npm runs them
+		f.other(top, line)
+		return
 	}
+	// bats reads setup_suite.bash only where it is called with its directory.
+	for _, dir := range dirs {
+		if above := path.Dir(dir); above != "." && f.has[path.Join(above, "setup_suite.bash")] && !f.has[path.Join(dir, "setup_suite.bash")] {
+			top, line = above, "bats -r "+above
+			break
+		}
+	}
+	f.project(Project{Dir: top, Ecosystem: "bats", Manager: "bats", Manifest: top})
+	f.command(top, line)
 }
 
 var makeTarget = form.Lazy(`(?m)^((?:[A-Za-z0-9_./-]+ +)*[A-Za-z0-9_./-]+) *::?(?:[^=:]|$)`)

@@ -9,10 +9,10 @@ import (
 
 // How tests that have no names, those of C and of scripts, are sabotaged.
 
-// witnessesByStatus are those of a test of C or of a script. Whether the exit status has anything to do with an
-// assertion is not in the text: one that is turned round, and what it compares with,
-// count if the base has passed with it turned. A trap ends a program of C anyhow; a script may
-// be one that its caller does not ask.
+// witnessesByStatus are those of a test of C or of a script. Whether the exit status has
+// anything to do with an assertion is not in the text: one that is turned round, and what
+// it compares with, count if the base has passed with it holding. A trap ends a program of
+// C anyhow; a script may be one that its caller does not ask.
 func (t *suiteTest) witnessesByStatus(d draw) (out []twin.Order) {
 	if t.Failing != nil && slices.Contains(t.Proved, t.Failing.Site) {
 		out = append(out, *t.Failing)
@@ -76,8 +76,8 @@ func waysByStatus(d draw, tests []held) (out []map[*suiteTest]twin.Order) {
 	return out
 }
 
-// oneSabotaged leaves one test of C or of scripts: a failed assertion may end the program, and with it
-// the tests behind it, and what the exit status says is said of this one.
+// oneSabotaged leaves one test of C or of scripts: a failed assertion may end the program,
+// and with it the tests behind it, and what the exit status says is said of this one.
 func oneSabotaged(d draw, run map[*suiteTest]twin.Order) {
 	var mine []*suiteTest
 	for t := range run {

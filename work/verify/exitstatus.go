@@ -48,6 +48,7 @@ func (p *Plan) holdFailing(ctx context.Context, sb Sandbox, r *PhaseResult, s *s
 		all := s.failing(neutral.views[g.first].trace)
 		held, main := holds{}, holds{}
 		for t, sites := range all {
+			t.Failing = sites.first()
 			if asksForOthers(t.name) {
 				main[t] = sites
 			} else {
@@ -86,8 +87,18 @@ func (p *Plan) holdFailing(ctx context.Context, sb Sandbox, r *PhaseResult, s *s
 	return nil
 }
 
-// holds are assertions by their tests: each with the evaluation of it that failed first.
-type holds map[*suiteTest]map[int]int
+// holds are assertions by their tests.
+type holds map[*suiteTest]failures
+
+// failures are assertions of a test by their sites, each with the evaluation of it that
+// failed first.
+type failures map[int]int
+
+// first is the one that stands first in the file.
+func (f failures) first() *twin.Order {
+	site := slices.Min(slices.Collect(maps.Keys(f)))
+	return &twin.Order{Site: site, Evaluation: f[site]}
+}
 
 // failing are the assertions of tests without names that failed in a run.
 func (s *suite) failing(tr *twin.Trace) holds {
@@ -101,7 +112,7 @@ func (s *suite) failing(tr *twin.Trace) holds {
 			for _, site := range t.sites {
 				if at := seen.Sites[site.ID]; at != nil && len(at.Failed) > 0 && site.Kind == twin.Flip && !t.Broken {
 					if out[t] == nil {
-						out[t] = map[int]int{}
+						out[t] = failures{}
 					}
 					out[t][site.ID] = at.Failed[0]
 				}
@@ -123,7 +134,7 @@ func (h holds) join(other holds) (more bool) {
 				continue
 			}
 			if h[t] == nil {
-				h[t] = map[int]int{}
+				h[t] = failures{}
 			}
 			h[t][id], more = evaluation, true
 		}
@@ -148,10 +159,9 @@ func (h holds) of(f *suiteFile) map[int]bool {
 // proved notes that the exit status is about these assertions.
 func (h holds) proved() {
 	for t, sites := range h {
-		ids := slices.Sorted(maps.Keys(sites))
-		t.Proved, t.Outcome = union(t.Proved, ids), results.Fail
-		if t.Failing == nil || !slices.Contains(ids, t.Failing.Site) {
-			t.Failing = &twin.Order{Site: ids[0], Evaluation: sites[ids[0]]}
+		t.Proved, t.Outcome = union(t.Proved, slices.Collect(maps.Keys(sites))), results.Fail
+		if t.Failing == nil {
+			t.Failing = sites.first()
 		}
 	}
 }

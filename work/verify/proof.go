@@ -305,7 +305,7 @@ func (t *suiteTest) settle(views []*twinView, seen []map[*suiteTest]results.Outc
 	if !named && t.Outcome == "" {
 		t.Outcome = neutral
 	}
-	if !altered || !named && neutral == results.Fail {
+	if !t.file.byStatus() && (!altered || !named && neutral == results.Fail) { // of the others see holdFailing
 		t.Failing = sameEvaluation(t, views)
 	}
 	for i, tv := range views {
@@ -339,14 +339,11 @@ func sameEvaluation(t *suiteTest, views []*twinView) *twin.Order {
 		}
 		var failed []int // the first evaluation that failed, of each run that has one
 		for _, tv := range views {
-			if t.file.byStatus() && len(tv.sabotage) > 0 {
-				continue // what is turned round there may be the cause
-			}
 			if f := fileTrace(tv.trace, t.file); f != nil && f.Sites[s.ID] != nil && len(f.Sites[s.ID].Failed) > 0 {
 				failed = append(failed, f.Sites[s.ID].Failed[0])
 			}
 		}
-		if len(failed) == 0 || len(failed) == 1 && !t.file.byStatus() { // of those the base is tried once more
+		if len(failed) < 2 {
 			continue
 		}
 		o := &twin.Order{Site: s.ID}

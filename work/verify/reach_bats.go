@@ -43,13 +43,7 @@ func (r *reacher) batsTests() {
 		for _, m := range loads.all(text, maxReachWords) {
 			r.batsLoads(m[1], files)
 		}
-		for _, m := range setsPath.all(text, maxReachWords) {
-			for _, w := range fileWords(shellVariable().ReplaceAllString(m[1], " ")) {
-				for _, dir := range wordPaths([]string{".", path.Dir(p), path.Dir(path.Dir(p))}, w) {
-					r.out.pathDirs[dir] = true
-				}
-			}
-		}
+		r.takesFrom(text, []string{".", path.Dir(p), path.Dir(path.Dir(p))})
 	}
 }
 

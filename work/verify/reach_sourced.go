@@ -56,6 +56,12 @@ func (r *reacher) sources(text, file string, dirs []string, depth int, isTest bo
 			}
 		}
 	}
+	r.takesFrom(text, dirs)
+	return runs
+}
+
+// takesFrom notes the directories that a text takes programs from.
+func (r *reacher) takesFrom(text string, dirs []string) {
 	for _, m := range setsPath.all(text, maxReachWords) {
 		for _, w := range fileWords(shellVariable().ReplaceAllString(m[1], " ")) {
 			for _, p := range wordPaths(dirs, w) {
@@ -63,7 +69,6 @@ func (r *reacher) sources(text, file string, dirs []string, depth int, isTest bo
 			}
 		}
 	}
-	return runs
 }
 
 // shellVariable is a variable in a word, behind which the name of a file may go on.

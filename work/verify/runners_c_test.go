@@ -57,15 +57,22 @@ func TestHonestC(t *testing.T) {
 			}
 			base := files{"Makefile": makes, "calc.h": "int add(int a, int b);\nint sub(int a, int b);\n", "calc.c": c("a - b"), "tests/test_calc.c": head + row.test}
 			maps.Copy(base, row.more)
-			plan := Plan{Lower: base.write(t), TestingDir: testingDir, Commands: []string{"make test"}, Limits: sandbox.Limits{Wall: time.Minute, OutputBytes: 4 << 20}}
-			phase := sync.OnceValues(func() (*PhaseResult, error) { return Base(t.Context(), sb, plan) })
-			for range 2 {
-				v, _, log := judgeCheat(t, sb, plan, phase, files{"calc.c": c("a + b")})
-				if v.Status != StatusPass || v.Control == nil || !v.Control.Made && !row.bare {
-					t.Fatalf("%s%+v\n%s", explain(v), v.Control, log)
-				}
-			}
+			passesTwice(t, sb, base, "make test", files{"calc.c": c("a + b")}, row.bare)
 		})
+	}
+}
+
+// passesTwice judges an honest change two times. A control need not be made where bare is
+// set.
+func passesTwice(t *testing.T, sb Sandbox, base files, command string, change files, bare bool) {
+	t.Helper()
+	plan := Plan{Lower: base.write(t), TestingDir: testingDir, Commands: []string{command}, Limits: sandbox.Limits{Wall: time.Minute, OutputBytes: 4 << 20}}
+	phase := sync.OnceValues(func() (*PhaseResult, error) { return Base(t.Context(), sb, plan) })
+	for range 2 {
+		v, _, log := judgeCheat(t, sb, plan, phase, change)
+		if v.Status != StatusPass || v.Control == nil || !v.Control.Made && !bare {
+			t.Fatalf("%s%+v\n%s", explain(v), v.Control, log)
+		}
 	}
 }
 

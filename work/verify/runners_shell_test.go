@@ -5,11 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
-	"time"
-
-	"remit/work/sandbox"
 )
 
 // shellProjects are those of bats and of scripts that test something.
@@ -131,14 +127,7 @@ func TestHonestScripts(t *testing.T) {
 			if command == "" {
 				command = "make test"
 			}
-			plan := Plan{Lower: base.write(t), TestingDir: testingDir, Commands: []string{command}, Limits: sandbox.Limits{Wall: time.Minute, OutputBytes: 4 << 20}}
-			phase := sync.OnceValues(func() (*PhaseResult, error) { return Base(t.Context(), sb, plan) })
-			for range 2 {
-				v, _, log := judgeCheat(t, sb, plan, phase, files{"calc.sh": sh("+")})
-				if v.Status != StatusPass || v.Control == nil || !v.Control.Made && !row.bare {
-					t.Fatalf("%s%+v\n%s", explain(v), v.Control, log)
-				}
-			}
+			passesTwice(t, sb, base, command, files{"calc.sh": sh("+")}, row.bare)
 		})
 	}
 }

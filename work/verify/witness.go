@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"remit/proof/evidence"
 	"remit/proof/reason"
 	"remit/work/tree"
 	"remit/work/verify/results"
@@ -162,7 +163,7 @@ func (w *witness) result() *Control {
 		c.Reason = firstReason(c.Commands)
 	}
 	if len(w.findings) > 0 {
-		c.Reason = fmt.Sprintf("it found what does not fit, %d time(s): the reason of the run says what", len(w.findings))
+		c.Reason = fmt.Sprintf("%s, %d time(s): the reason of the run says what", evidence.ControlFound, len(w.findings))
 	}
 	c.NotRuledOut = w.notRuledOut(c)
 	return c

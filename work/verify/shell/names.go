@@ -22,9 +22,9 @@ func builtin(name string) (harmless, is bool) {
 	return false, false
 }
 
-// isProgram says whether a name is one of a program that tests use, and whose place a
+// Program says whether a name is one of a program that tests use, and whose place a
 // function would take.
-func isProgram(name string) bool {
+func Program(name string) bool {
 	switch name {
 	case "awk", "basename", "bc", "cat", "chmod", "chown", "cmp", "column", "comm", "cp", "curl", "cut", "date", "dd", "df", "diff", "dirname", "du", "egrep", "env", "expr", "factor",
 		"fgrep", "file", "find", "fold", "git", "grep", "gawk", "gzip", "head", "hexdump", "hostname", "iconv", "id", "install", "join", "jq", "less", "ln", "ls", "make", "md5sum", "mkdir",

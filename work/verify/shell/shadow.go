@@ -51,7 +51,7 @@ func Shadows(before, after string, tests []Script) string {
 		case why != "" || had[name]:
 		case builtin, ofBats().MatchString(name):
 			why = fmt.Sprintf("line %d: a function takes the name of the command %s", line, name)
-		case u.defines[name] || u.named[name] && (isProgram(name) || name == "fail" || name == "flunk"):
+		case u.defines[name] || u.named[name] && (Program(name) || name == "fail" || name == "flunk"):
 			why = fmt.Sprintf("line %d: a function takes the name of %s, which the tests use", line, name)
 		}
 	}, func(what string, line uint) {
@@ -82,6 +82,3 @@ func shadowing(tree *syntax.File, function, makes func(name string, line uint)) 
 		return true
 	})
 }
-
-// Program says whether a name is one of a program that tests use.
-func Program(name string) bool { return isProgram(name) }

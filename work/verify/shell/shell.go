@@ -349,7 +349,7 @@ func (c *change) fresh(name string) string {
 		return fmt.Sprintf("line %d: a function takes the name of the command %s, which the file uses", line, name)
 	case c.scripts.anyDynamic && asserts().MatchString(name):
 		return fmt.Sprintf("line %d: a new function %s, which the tests may call by its name", line, name)
-	case (c.scripts.named[name] || c.scripts.anyDynamic && c.scripts.mentions[name]) && (c.scripts.defines[name] || isProgram(name)):
+	case (c.scripts.named[name] || c.scripts.anyDynamic && c.scripts.mentions[name]) && (c.scripts.defines[name] || Program(name)):
 		return fmt.Sprintf("line %d: a function takes the name of %s, which the tests use", line, name)
 	}
 	return ""

@@ -21,7 +21,7 @@ func ParseRuby(name string, src []byte) (File, error) {
 		return nil, fmt.Errorf("edit Ruby: %w", err)
 	}
 	f := &scriptFile{textFile: newTextFile(slices.Clone(src), sha256.Sum256(src)), language: rubyLanguage, tail: l.end}
-	f.prefix = strings.Trim(strings.ToLower(rubyOther().ReplaceAllString(strings.TrimSuffix(path.Clean(name), ".rb"), "_")), "_0123456789")
+	f.prefix = strings.Trim(strings.ToLower(notAlphanumeric().ReplaceAllString(strings.TrimSuffix(path.Clean(name), ".rb"), "_")), "_0123456789")
 	p := &rubyParser{tokenized: l.tokenized, file: f}
 	switch is, other := p.minitestFile(name); {
 	case other: // it has no tests that are known
@@ -37,7 +37,7 @@ func ParseRuby(name string, src []byte) (File, error) {
 	return f, nil
 }
 
-var rubyOther = form.Lazy(`[^A-Za-z0-9]+`)
+var notAlphanumeric = form.Lazy(`[^A-Za-z0-9]+`)
 
 // rubyParser finds the examples in tokens.
 type rubyParser struct {

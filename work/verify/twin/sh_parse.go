@@ -19,8 +19,9 @@ func Bats(name string) bool { return path.Ext(name) == ".bats" }
 
 // ParseShell finds what can be edited in a test file of bats, or in a script of sh or
 // bash that tests something. The tests of bats are its tests. In a script a "test" is a
-// function with an assertion, and what is in none is "main". It executes nothing. What
-// it cannot be sure to read is an error.
+// function with an assertion or a statement with one, and "main" is what asks for the
+// failures of others, with the end. It executes nothing. What it cannot be sure to read is
+// an error.
 //
 // Out of reach are: functions of a file of bats, tests whose title is computed, and
 // conditions of loops.
@@ -43,7 +44,7 @@ func ParseShell(name string, src []byte) (File, error) {
 		src: string(src), bats: bats, strict: bats,
 		file: &scriptFile{textFile: newTextFile(slices.Clone(src), sha256.Sum256(src)), language: shLanguage},
 	}
-	p.file.prefix = "u_" + strings.Trim(rubyOther().ReplaceAllString(path.Base(strings.TrimSuffix(name, path.Ext(name))), "_"), "_")
+	p.file.prefix = "u_" + strings.Trim(notAlphanumeric().ReplaceAllString(path.Base(strings.TrimSuffix(name, path.Ext(name))), "_"), "_")
 	if bats {
 		p.file.tail, p.file.lead, p.file.trail = len(src), "\n", "\n"
 		for _, s := range tree.Stmts {
