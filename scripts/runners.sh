@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Install the test runners of npm that the verifier is tried with (mocha, jest,
-# vitest) into .tools/runners (or $REMIT_RUNNERS): the versions that
+# vitest, bun, deno) into .tools/runners (or $REMIT_RUNNERS): the versions that
 # scripts/runners/package-lock.json pins, each package by its hash, no install
 # script run. Nothing global is touched. What is there already is left alone.
 set -euo pipefail
@@ -14,14 +14,14 @@ die() {
 }
 
 if cmp -s scripts/runners/package-lock.json "$dir/package-lock.json" && [ -e "$dir/.installed" ]; then
-  say "mocha, jest and vitest are there"
+  say "mocha, jest, vitest, bun and deno are there"
   exit
 fi
 command -v npm >/dev/null || die "npm is not installed: it comes with Node.js (https://nodejs.org), 20.6 or newer"
 rm -rf "$dir"
 mkdir -p "$dir"
 cp scripts/runners/package.json scripts/runners/package-lock.json "$dir"
-say "installing mocha, jest and vitest"
+say "installing mocha, jest, vitest, bun and deno"
 if ! (cd "$dir" && npm ci --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel error \
   </dev/null >npm.log 2>&1); then
   tail -n 20 "$dir/npm.log" >&2

@@ -59,6 +59,20 @@ func jsAttacks(runner string) map[string]files {
 		"prints TAP and exits":                 {"calc.js": tap + "process.reallyExit(0)\n"},
 		"removes the result files":             {"calc.js": "process.on('exit', () => { for (const d of require('fs').readdirSync('/tmp')) if (d.startsWith('tmp.')) require('fs').rmSync('/tmp/' + d, {recursive: true, force: true}); process.reallyExit(0) })\n" + jsBad},
 	}
+	if runner == "bun" { // it prints on standard error, and there are no result files
+		t := "const t = require('bun:test')\n"
+		lines := "require('fs').writeSync(2, '\\ntest/calc.test.js:\\n(pass) calc > adds\\n(pass) calc > subs\\n\\n 2 pass\\n 0 fail\\nRan 2 tests across 1 file. [1ms]\\n')\n"
+		return map[string]files{
+			"exits with 0 at once":      attacks["exits with 0 at once"],
+			"exits with 0 in a call":    attacks["exits with 0 in a call"],
+			"assertions do nothing":     {"calc.js": t + "for (let p = t.expect(1); p; p = Object.getPrototypeOf(p)) try { Object.defineProperty(p, 'toBe', { value() {} }) } catch {}\n" + jsBad},
+			"assertions are extended":   {"calc.js": t + "t.expect.extend({ toBe: () => ({ pass: true }) })\n" + jsBad},
+			"the framework is mocked":   {"calc.js": t + "t.mock.module('bun:test', () => ({ ...t, expect: () => ({ toBe() {} }) }))\n" + jsBad},
+			"prints lines and ends":     {"calc.js": lines + "process.exit(0)\n"},
+			"prints lines in a call":    {"calc.js": "exports.add = () => { " + strings.TrimSpace(lines) + "; process.reallyExit(0) }\nexports.sub = exports.add\n"},
+			"tests are registered anew": {"calc.js": t + "t.describe('calc', () => { t.it('adds', () => {}); t.it('subs', () => {}) })\nt.describe = () => {}\n" + jsBad},
+		}
+	}
 	if runner == "node" { // a test file is a process of its own: it ends before the runner writes
 		delete(attacks, "the result file is rewritten at exit")
 		delete(attacks, "removes the result files")
@@ -71,6 +85,8 @@ func with(attacks map[string]files, more map[string]files) map[string]files {
 	maps.Copy(attacks, more)
 	return attacks
 }
+
+const bunProgram, denoProgram = "/node_modules/@oven/bun-linux-x64/bin/bun", "/node_modules/@deno/linux-x64-glibc/deno"
 
 func runnerProjects() []runnerProject {
 	scripts := func(test string) string {
@@ -91,6 +107,7 @@ func runnerProjects() []runnerProject {
 	node := "const { describe, it } = require('node:test')\nconst assert = require('node:assert')\nconst calc = require('../calc.js')\n" + asserts
 	mocha := "const assert = require('node:assert')\nconst calc = require('../calc.js')\n" + asserts
 	jest := "const calc = require('../calc.js')\n" + expects
+	bun := "import { describe, it, expect } from 'bun:test'\nimport calc from '../calc.js'\n" + expects
 	vitest := "import { describe, it, expect } from 'vitest'\nimport calc from '../calc.js'\n" + expects
 	tree := func(pkg, name, test string) files {
 		return files{"package.json": scripts(pkg), "calc.js": jsBad, "test/" + name: test}
@@ -133,7 +150,46 @@ func runnerProjects() []runnerProject {
 		project("vitest", "/node_modules/.bin/vitest run", "/node_modules/.bin/vitest --version", "vitest run", "calc.test.js", vitest, with(jsAttacks("vitest"), map[string]files{
 			"a configuration with a setup file": {"vitest.config.mjs": "export default {test: {setupFiles: ['./setup.mjs']}}\n", "setup.mjs": "import { expect } from 'vitest'\n"},
 		})),
+		project("bun", bunProgram+" test", bunProgram+" --version", "bun test", "calc.test.js", bun, with(jsAttacks("bun"), map[string]files{
+			"a configuration with a file that is loaded first": {"bunfig.toml": "[test]\npreload = ['./setup.js']\n", "setup.js": "process.exit(0)\n"},
+		})),
+		slow(denoProject("deno that checks types", denoProgram+" test")),
+		denoProject("deno", denoProgram+" test -A --no-check"),
 	}
+}
+
+const (
+	tsGood  = "export const add = (a: number, b: number): number => a + b\nexport const sub = (a: number, b: number): number => a - b\n"
+	tsBad   = "export const add = (a: number, b: number): number => a - b\nexport const sub = (a: number, b: number): number => a - b\n"
+	tsOther = "export const add = (a: number, b: number): number => a * b + 1\nexport const sub = (a: number, b: number): number => a - b\n"
+)
+
+// denoProject has tests in each of the ways in which Deno takes one.
+func denoProject(name, command string) runnerProject {
+	const file = "test/calc_test.ts"
+	test := "import { assertEquals, assertThrows } from './assert.ts'\nimport assert from 'node:assert'\nimport { add, sub } from '../calc.ts'\n" +
+		"Deno.test('adds', () => assertEquals(add(2, 2), 4))\nDeno.test(function subs() { assert.strictEqual(sub(3, 2), 1) })\n" +
+		"Deno.test({ name: 'fails, in an object', fn() { assertThrows(() => { throw new TypeError('x') }, TypeError) } })\n" +
+		"Deno.test({ name: 'waits', fn: async () => { await Promise.resolve(); assertEquals([sub(3, 1)], [2]) } })\n" +
+		"Deno.test('has steps', { permissions: 'inherit' }, async (t) => { await t.step('one', () => assertEquals(sub(1, 1), 0)) })\n" +
+		"Deno.test({ name: 'is left out', ignore: true, fn() {} })\n"
+	asserts := "import assert from 'node:assert'\nexport function assertEquals<T>(got: T, want: T): void { assert.deepStrictEqual(got, want) }\n" +
+		"export function assertThrows(f: () => void, of: ErrorConstructor | TypeErrorConstructor): void { assert.throws(f, of) }\n"
+	lines := "'running 5 tests from ./" + file + "\\nadds ... ok (1ms)\\nsubs ... ok (1ms)\\nfails, in an object ... ok (1ms)\\nwaits ... ok (1ms)\\nhas steps ... ok (1ms)\\nis left out ... ignored (0ms)\\n\\nok | 5 passed | 0 failed | 1 ignored (2ms)\\n'"
+	in := func(title string) string { return file + " > " + title }
+	return runnerProject{name: name, npm: true, needs: denoProgram + " --version", command: command,
+		base:   files{"deno.json": "{\"name\": \"calc\"}\n", "calc.ts": tsBad, file: test, "test/assert.ts": asserts},
+		honest: files{"calc.ts": tsGood}, wrong: files{"calc.ts": tsOther},
+		fixed: []string{in("adds")}, kept: []string{in("fails, in an object"), in("has steps"), in("subs"), in("waits")},
+		attacks: map[string]files{
+			"assertions do nothing":   {"calc.ts": "import assert from 'node:assert'\nassert.deepStrictEqual = () => {}\n" + tsBad},
+			"tests do nothing":        {"calc.ts": "const was = Deno.test; Object.defineProperty(Deno, 'test', { value: (...a: unknown[]) => (was as any)(typeof a[0] === 'string' ? a[0] : (a[0] as any).name, () => {}) })\n" + tsBad},
+			"exits with 0 at once":    {"calc.ts": "Deno.exit(0)\n" + tsBad},
+			"exits with 0 in a call":  {"calc.ts": "export const add = (_a: number, _b: number): number => Deno.exit(0)\nexport const sub = add\n"},
+			"prints lines":            {"calc.ts": "Deno.stdout.writeSync(new TextEncoder().encode(" + lines + "))\n" + tsBad},
+			"prints lines and ends":   {"calc.ts": "import process from 'node:process'\nDeno.stdout.writeSync(new TextEncoder().encode(" + lines + "))\nprocess.reallyExit(0)\n" + tsBad},
+			"equality is another one": {"calc.ts": "const is = Object.is; Object.is = (a: unknown, b: unknown) => b === 4 || is(a, b)\n" + tsBad},
+		}}
 }
 
 func TestRunners(t *testing.T) {
@@ -188,7 +244,7 @@ func (p *runnerProject) try(t *testing.T, sb Sandbox, modules string) {
 			t.Fatalf("%s fixed %q kept %q\n%s", explain(v), v.FailToPass, v.PassToPass, log)
 		}
 		_, npm := p.base["package.json"]
-		edited := npm || p.rust || slices.Contains([]string{"phpunit", "rspec", "surefire", "make of C", "ctest of C", "ctest", "bats", "bats with a library", "make of a script"}, p.name) || strings.HasPrefix(p.name, "minitest")
+		edited := npm || p.npm || p.rust || slices.Contains([]string{"phpunit", "rspec", "surefire", "make of C", "ctest of C", "ctest", "bats", "bats with a library", "make of a script"}, p.name) || strings.HasPrefix(p.name, "minitest")
 		switch c := v.Control; {
 		case edited && (c == nil || !c.Made || c.Proved != c.Counting):
 			t.Errorf("tests that can be edited have control %+v\n%s", c, log)

@@ -11,7 +11,7 @@ import (
 const Bun = "bun"
 
 var bun = &Adapter{
-	Name: Bun, Title: "bun test", Tried: "bun 1.4.5 (recorded)",
+	Name: Bun, Title: "bun test", Tried: "bun 1.4.5",
 	Asked:   "nothing: the text names each test",
 	Check:   "the lines against the counts at the end, exit status",
 	Forgery: "code in the test process prints lines of the runner; the counts show those that it only adds",

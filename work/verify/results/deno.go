@@ -12,7 +12,7 @@ import (
 const Deno = "deno"
 
 var deno = &Adapter{
-	Name: Deno, Title: "deno test", Tried: "deno 2.9.6 (recorded)",
+	Name: Deno, Title: "deno test", Tried: "deno 2.9.6",
 	Asked:   "nothing: the text names each test",
 	Check:   "the lines against the counts of the last line, exit status",
 	Forgery: "code in the test process prints lines of the runner; the counts show those that it only adds",

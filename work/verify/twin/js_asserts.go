@@ -3,10 +3,16 @@ package twin
 import (
 	"slices"
 	"strings"
+
+	"remit/proof/form"
 )
 
 // Modules whose exports are assertions, and what is called to load one.
 var jsAssertModules = strings.Fields("assert node:assert assert/strict node:assert/strict power-assert uvu/assert")
+
+// jsDenoAsserts finds the names of the library of Deno, which projects often hand on by a
+// module of their own.
+var jsDenoAsserts = form.Lazy(`^assert(?:(?:Not)?(?:Strict)?Equals|AlmostEquals|(?:Greater|Less)(?:OrEqual)?|Throws|Rejects|StringIncludes|ArrayIncludes|ObjectMatch|(?:Not)?Match|Exists|False|(?:Not)?InstanceOf|IsError)$`)
 
 // Modules whose exports make tests and groups; that of Node is a function, too.
 var jsTestModules = strings.Fields("node:test vitest @jest/globals mocha bun:test")
@@ -16,8 +22,9 @@ var (
 	jsAssertEquals = map[string]int{
 		"equal": 1, "strictEqual": 1, "deepEqual": 1, "deepStrictEqual": 1, "deepLooseEqual": 1, "lengthOf": 1, "sameMembers": 1,
 		"sameDeepMembers": 1, "sameOrderedMembers": 1, "closeTo": 1, "approximately": 1, "propertyVal": 2, "typeOf": 1, "is": 1,
+		"assertEquals": 1, "assertStrictEquals": 1, "assertAlmostEquals": 1, "assertStringIncludes": 1, "assertArrayIncludes": 1, "assertObjectMatch": 1,
 	}
-	jsAssertErrors = map[string]int{"throws": 1, "rejects": 1}
+	jsAssertErrors = map[string]int{"throws": 1, "rejects": 1, "assertThrows": 1, "assertRejects": 1, "assertInstanceOf": 1}
 	jsMatchEquals  = map[string]int{
 		// jest and vitest
 		"toBe": 0, "toEqual": 0, "toStrictEqual": 0, "toHaveLength": 0, "toMatchObject": 0, "toBeCloseTo": 0, "toHaveProperty": 1,
@@ -46,7 +53,7 @@ func (p *jsParser) imports() {
 		if slices.Contains(jsTestModules, module) {
 			whole, named = p.testModule, p.testName
 		} else if !slices.Contains(jsAssertModules, module) {
-			continue
+			whole, named = func(string) {}, p.denoName
 		}
 		at := -1 // the last token of what gets the module
 		switch {
@@ -68,6 +75,13 @@ func (p *jsParser) imports() {
 }
 
 func (p *jsParser) assertModule(local string) { p.roots[local] = true }
+
+// denoName notes an assertion of Deno's library, wherever it comes from.
+func (p *jsParser) denoName(original, local string) {
+	if jsDenoAsserts().MatchString(original) {
+		p.names[local] = original
+	}
+}
 
 func (p *jsParser) assertName(original, local string) {
 	switch original {

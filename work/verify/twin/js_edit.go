@@ -39,6 +39,7 @@ func (f *jsFile) Edit(o Orders) ([]byte, error) {
 	numbers := e.numbers()
 	rows, inserts := e.rows(numbers, orders)
 	inserts = append(inserts, e.sites(numbers)...)
+	inserts = append(inserts, e.f.parameters...)
 	e.common(rows, numbers)
 	shuffle(e.draw, e.pieces)
 	text := "\n" + strings.Join(e.pieces, "\n") + "\n"

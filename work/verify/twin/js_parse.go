@@ -16,6 +16,9 @@ type jsFile struct {
 	types  bool // it is TypeScript
 	module bool // it imports or exports
 	sites  []jsPlace
+	// parameters are types of what functions of tests get: handed to another function,
+	// they have none from what calls them.
+	parameters []insert
 }
 
 // jsPlace is one site with what is needed to edit it.

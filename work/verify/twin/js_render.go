@@ -127,29 +127,26 @@ return $e && typeof $e.then === "function" ? $e.then($L, $S) : $L($e);`
 if (typeof $a !== "function") return $a;
 const $d = ($f$:) => { const $e = $C($b); $N($b, $e ? "fail" : "pass"); if ($e) throw new Error("$w $x"); return $f; };
 const $e = ($f$:) => { $N($b, "fail"); throw $f; };
-return new Proxy($a, {
-  apply($c$:, $f$:, $G$:) {
-    try {
-      $G = Reflect.apply($c, $f, $G);
-    } catch ($S) {
-      return $e($S);
-    }
-    return $G && typeof $G.then === "function" ? $G.then($d, $e) : $d($G);
-  },
-});`
+return Object.defineProperty(function ($this...$c$:)$: {
+  let $G$:;
+  try {
+    $G = $a.apply(this, $c);
+  } catch ($S) {
+    return $e($S);
+  }
+  return $G && typeof $G.then === "function" ? $G.then($d, $e) : $d($G);
+}, "length", { value: $a.length});`
 	jsTracedDone = `
 if (typeof $a !== "function") return $a;
-return new Proxy($a, {
-  apply($c$:, $d$:, $e$:) {
-    $e = [...$e];
-    $e[$q] = new Proxy($e[$q], { apply: ($G$:, $S$:, $f$:) => {
-      if ($C($b) && !$f[0]) $f = [new Error("$w $x")];
-      $N($b, $f[0] ? "fail" : "pass");
-      return Reflect.apply($G, $S, $f);
-    } });
-    return Reflect.apply($c, $d, $e);
-  },
-});`
+return Object.defineProperty(function ($this...$d$:)$: {
+  const $e = $d[$q];
+  $d[$q] = Object.assign((...$f$:) => {
+    if ($C($b) && !$f[0]) $f = [new Error("$w $x")];
+    $N($b, $f[0] ? "fail" : "pass");
+    return $e(...$f);
+  }, $e);
+  return $a.apply(this, $d);
+}, "length", { value: $a.length });`
 )
 
 // jsTrace is the function $N, $p is the path and $k the key. What it records of a
@@ -169,7 +166,7 @@ function $K()$: {
 `
 	jsTrace = `
 var $G$:;
-function $N($a$:, $b$:)$: {
+function $N($a$:, $b$: = undefined)$: {
   $G = $G || {
     $T
   };

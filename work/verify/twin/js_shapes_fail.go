@@ -82,16 +82,14 @@ function $F([$b]$:)$: {
 
 // jsCallbacksOf are bodies that return the function of a test in $a, so that it
 // fails when it has done what it does. They keep how many parameters it has, by
-// which runners know what to hand it.
+// which runners know what to hand it. They are no proxies: bun takes none for a test.
 var jsCallbacksOf = []string{`
 if (typeof $a !== "function") return $a;
 const $f = ($c$:) => { if ($C($b)) throw new Error("$w $x"); return $c; };
-return new Proxy($a, {
-  apply($c$:, $d$:, $e$:) {
-    $e = Reflect.apply($c, $d, $e);
-    return $e && typeof $e.then === "function" ? $e.then($f) : $f($e);
-  },
-});`, `
+return Object.defineProperty(function ($this...$d$:)$: {
+  const $e$: = Reflect.apply($a, this, $d);
+  return $e && typeof $e.then === "function" ? $e.then($f) : $f($e);
+}, "length", Object.getOwnPropertyDescriptor($a, "length")$!);`, `
 if (typeof $a !== "function") return $a;
 function $c($this...$d$:)$: {
   const $e = $a.apply(this, $d);
@@ -110,24 +108,22 @@ return $a.length > 0
   ? function ($this$c$:)$: { return $f($a.bind(this), arguments); }
   : function ($this)$: { return $f($a.bind(this), arguments); };`, `
 if (typeof $a !== "function") return $a;
-return new Proxy($a, { apply: ($c$:, $d$:, $e$:) => {
-  const $f = Reflect.apply($c, $d, $e);
+return Object.defineProperties(function ($this)$: {
+  const $f = $a.apply(this, arguments);
   if (!$C($b)) return $f;
   if (typeof ($f || "").then !== "function") throw new Error("$w $x");
   return $f.then(() => { throw new Error("$w $x"); });
-} });`,
+}, { length: { value: $a.length } });`,
 }
 
 // jsDones are the same for a test that says by a callback that it is at its end.
 var jsDones = []string{`
 if (typeof $a !== "function") return $a;
-return new Proxy($a, {
-  apply($c$:, $d$:, $e$:) {
-    $e = [...$e];
-    $e[$q] = new Proxy($e[$q], { apply: ($c$:, $d$:, $f$:) => Reflect.apply($c, $d, $C($b) && !$f[0] ? [new Error("$w $x")] : $f) });
-    return Reflect.apply($c, $d, $e);
-  },
-});`, `
+return Object.defineProperties(function ($this)$: {
+  const $e = [...arguments];
+  $e[$q] = new Proxy($e[$q], { apply: ($c$:, $d$:, $f$:) => Reflect.apply($c, $d, $C($b) && !$f[0] ? [new Error("$w $x")] : $f) });
+  return $a.apply(this, $e);
+}, { length: { value: $a.length } });`, `
 if (typeof $a !== "function") return $a;
 function $c($this...$d$:)$: {
   const $e = $d[$q];
@@ -140,5 +136,7 @@ const $f = ($c$:)$: => new Proxy($c, { apply($d$:, $e$:, $f$:) {
   if (!$C($b) || $f[0]) return Reflect.apply($d, $e, $f);
   return Reflect.apply($d, $e, [new TypeError("$w $x")]);
 } });
-return new Proxy($a, { apply: ($c$:, $d$:, $e$:) => Reflect.apply($c, $d, Array.from($e, ($G$:, $S$:) => $S === $q ? $f($G) : $G)) });`,
+return Object.defineProperty(function ($this...$c$:)$: {
+  return $a.apply(this, Array.from($c, ($G$:, $S$:) => $S === $q ? $f($G) : $G));
+}, "length", { value: $a.length });`,
 }

@@ -12,6 +12,7 @@ type jsBody struct {
 	f     jsFunction // what is known of it, when known is set
 	known bool
 	rows  *jsRows // the table of .each
+	deno  bool    // it is handed to Deno.test, which may take its title from its name
 	early int     // the first token of a return of its own
 	uses  map[string]int
 }
@@ -39,7 +40,7 @@ func (p *jsParser) test(t *jsTest, c jsCall, args []span) {
 	if c.table > 0 && b.known {
 		b.rows = p.table(c.table, b.f)
 	}
-	t.body = b
+	t.body, b.deno = b, c.deno
 	t.each = c.each
 }
 
@@ -68,12 +69,15 @@ func (b *jsBody) sites() {
 		b.add(fail)
 		return
 	}
+	if p.file.types {
+		p.typeParams(b.f)
+	}
 	params := p.params(b.f)
 	callback := b.callback(params)
 	if callback >= 0 {
 		fail.form, fail.done = jsDone, callback
 	}
-	if !b.f.generate && (len(params) == 0 || params[0] != "") {
+	if !b.f.generate && !(b.deno && b.f.named) && (len(params) == 0 || params[0] != "") {
 		b.add(fail)
 	}
 	b.early = len(p.tokens)

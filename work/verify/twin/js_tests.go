@@ -11,7 +11,7 @@ import (
 var (
 	jsTestNames  = strings.Fields("test it specify fit xit xtest xspecify")
 	jsGroupNames = strings.Fields("describe suite context fdescribe xdescribe xcontext")
-	jsModifiers  = strings.Fields("only skip todo concurrent sequential serial failing fails each for runIf skipIf shuffle")
+	jsModifiers  = strings.Fields("only skip todo ignore concurrent sequential serial failing fails each for runIf skipIf shuffle")
 )
 
 // span is a range of tokens: of an argument, of a body.
@@ -60,6 +60,7 @@ type jsCall struct {
 	why       string // why its tests say nothing
 	group     bool
 	anyMember bool
+	deno      bool // Deno.test
 }
 
 // callAt reads a call of a runner up to its parenthesis.
@@ -71,6 +72,9 @@ func (p *jsParser) callAt(i int) (c jsCall, ok bool) {
 	c.anyMember = p.member(i)
 	if original, imported := p.makers[name]; imported && !c.anyMember {
 		name = original
+	}
+	if c.anyMember && name == "test" && p.text(i-1) == "." && p.text(i-2) == "Deno" && !p.member(i-2) {
+		c.anyMember, c.deno = false, true
 	}
 	c.group = slices.Contains(jsGroupNames, name)
 	if !c.group && !slices.Contains(jsTestNames, name) {
@@ -84,7 +88,7 @@ func (p *jsParser) callAt(i int) (c jsCall, ok bool) {
 		word := p.text(j + 1)
 		j += 2
 		switch word {
-		case "skip", "todo":
+		case "skip", "todo", "ignore":
 			c.why = "it is skipped"
 		case "failing", "fails":
 			c.why = "it is expected to fail"
@@ -122,9 +126,11 @@ func (p *jsParser) testAt(i int) (end int) {
 	if !ok || len(args) == 0 {
 		return -1
 	}
-	title := []string{"", ""}
+	title, function := []string{"", ""}, span{}
 	if p.is(args[0].from, jsString) || p.is(args[0].from, jsTemplate) {
 		title = p.title(args[0], c.each)
+	} else if deno, fn, known := p.denoTest(c, args); known {
+		title, function = deno, fn
 	} else if c.anyMember || len(args) < 2 {
 		return -1
 	}
@@ -146,6 +152,9 @@ func (p *jsParser) testAt(i int) (end int) {
 	if p.skipped(args) && why == "" {
 		t.Why = "it is skipped"
 	}
+	if function.to > 0 {
+		args = []span{args[0], function}
+	}
 	if t.Why == "" {
 		p.test(&t, c, args)
 	}
@@ -153,14 +162,57 @@ func (p *jsParser) testAt(i int) (end int) {
 	return end
 }
 
+// denoTest reads a test as Deno also takes one: a function whose name is its title, or an
+// object. It returns the argument that the function is, or where its body is known without.
+func (p *jsParser) denoTest(c jsCall, args []span) (title []string, fn span, known bool) {
+	if !c.deno || len(args) == 0 {
+		return nil, fn, false
+	}
+	for _, a := range args {
+		at := a.from
+		if p.text(at) == "async" {
+			at++
+		}
+		if p.text(at) == "function" && p.is(at+1, jsName) {
+			return []string{p.text(at + 1)}, a, true
+		}
+		if p.text(a.from) == "{" && p.closing(a.from) == a.to-1 {
+			if title, fn, known = p.denoObject(a); known {
+				return title, fn, true
+			}
+		}
+	}
+	return nil, fn, false
+}
+
+// denoObject reads { name: "title", fn: () => … } and { name: "title", fn() { … } }.
+func (p *jsParser) denoObject(a span) (title []string, fn span, known bool) {
+	entries, ok := p.arguments(a.from)
+	for _, e := range entries {
+		at := e.from
+		if p.text(at) == "async" {
+			at++
+		}
+		switch {
+		case p.text(at) == "name" && p.text(at+1) == ":" && (p.is(at+2, jsString) || p.is(at+2, jsTemplate)):
+			title = p.title(span{at + 2, e.to}, false)
+		case p.text(at) == "fn" && p.text(at+1) == ":":
+			fn = span{at + 2, e.to}
+		case p.text(at) == "fn" && p.text(at+1) == "(":
+			fn = span{at, e.to}
+		}
+	}
+	return title, fn, ok && title != nil && fn.to > 0
+}
+
 // skipped says whether the options of a test say that it is not run.
 func (p *jsParser) skipped(args []span) bool {
-	for _, a := range args[1:] {
+	for _, a := range args {
 		if p.text(a.from) != "{" || p.closing(a.from) != a.to-1 {
 			continue
 		}
 		for i := a.from + 1; i < a.to; i++ {
-			if (p.text(i) == "skip" || p.text(i) == "todo") && p.text(i+1) == ":" && p.text(i+2) != "false" {
+			if slices.Contains([]string{"skip", "todo", "ignore"}, p.text(i)) && p.text(i+1) == ":" && p.text(i+2) != "false" {
 				return true
 			}
 		}
@@ -245,6 +297,7 @@ type jsFunction struct {
 	block    int  // the brace of its body, -1 for an expression
 	body     span // what is in the braces, or the expression
 	generate bool
+	named    bool // it has a name, or is a method
 }
 
 // functionIn reads the function that an argument is.
@@ -253,13 +306,18 @@ func (p *jsParser) functionIn(a span) (f jsFunction, ok bool) {
 	if p.text(i) == "async" {
 		i++
 	}
-	keyword := p.text(i) == "function"
-	if keyword {
+	method := p.text(i) == "fn" && p.text(i+1) == "("
+	keyword := p.text(i) == "function" || method
+	if method {
+		f.named = true
+		i++
+	} else if keyword {
 		if i++; p.text(i) == "*" {
 			f.generate = true
 			i++
 		}
 		if p.is(i, jsName) {
+			f.named = true
 			i++
 		}
 	}
@@ -286,6 +344,28 @@ func (p *jsParser) functionIn(a span) (f jsFunction, ok bool) {
 	}
 	f.block, f.body = -1, span{i + 1, a.to}
 	return f, true
+}
+
+// typeParams gives the parameters of a function types where they have none.
+func (p *jsParser) typeParams(f jsFunction) {
+	note := func(at, rank int, text string) {
+		p.file.parameters = append(p.file.parameters, insert{at, rank, 0, text, 0})
+	}
+	if f.params.to-f.params.from == 1 {
+		note(p.tokens[f.params.from].start, rankAfter, "(")
+		note(p.tokens[f.params.from].end, rankAfter, ": any)")
+		return
+	}
+	args, ok := p.arguments(f.params.from)
+	for _, a := range args {
+		last := a.from
+		if end := p.closing(a.from); end > 0 {
+			last = end
+		}
+		if ok && last == a.to-1 {
+			note(p.tokens[last].end, rankAfter, ": any")
+		}
+	}
 }
 
 // params are the names of the parameters of a function, "" for one that is taken

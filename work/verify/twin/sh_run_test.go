@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"remit/fixtures/tally"
 )
 
 // batsProject is a test file with what people write for bats.
@@ -317,6 +319,9 @@ func TestScriptRun(t *testing.T) {
 							t.Errorf("%s: site %+v is traced as %+v", test.Name, site, seen)
 						}
 						for n := range 3 {
+							if !tally.ByTurn(sites+n, sabotageTurns) {
+								continue
+							}
 							text := mustEdit(t, f, Orders{Seed: seed(100 + n), Sabotage: map[string]Order{test.Name: {Site: site.ID}}})
 							if ok, out := run(text); ok {
 								lost = append(lost, fmt.Sprintf("%s: %s, line %d", test.Name, site.Kind, site.Line))
