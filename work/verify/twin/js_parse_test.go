@@ -57,6 +57,8 @@ func TestJavaScriptTests(t *testing.T) {
 		{"other module", "a.js", "const t = require('./node:test'); t('a', () => { f() })", ""},
 		{"supertest", "a.js", "it('a', (done) => { request(app).get('/').expect(200, done) })", "a 0/0/2"},
 		{"subtests", "a.js", "test('a', async (t) => { await t.test('b', () => { t.assert.equal(f(), 1) }) })", "a 1/1/2"},
+		{"Deno", "a_test.ts", "import { assertEquals as same } from './deps.ts'\nDeno.test('a', () => { same(f(1), 2) })\nDeno.test(async function b() { f() })\nDeno.test({ name: 'c', fn: () => { f() } })\nDeno.test({ name: `d ${x}`, async fn() { f() } })\nDeno.test('e', { ignore: true }, f)\nDeno.test.only('g', async (t) => { await t.step('h', f) })\nx.Deno.test(function i() {})",
+			"a 1/1/2; b 0/0/1; c 0/0/2; d * 0/0/1; e: it is skipped; g 0/0/2"},
 		{"no test", "a.js", "if (/x/.test('a')) { regexp.test('b') }\nclass A { test(a, b) { return a } it() {} }\nsuite.run()", ""},
 		{"options", "a.js", "test('a', { timeout: 5 }, () => { f() }); test('b', { skip: true }, () => {})", "a 0/0/2; b: it is skipped"},
 		{"throw", "a.js", "test('a', () => { if (f() !== 3) throw new Error('x'); if (g()) { throw h }\nif (i) j() })", "a 2/0/2"},
