@@ -6,6 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 dir=${REMIT_RUNNERS:-$PWD/.tools/runners}
+what="mocha, jest, vitest, bun and deno"
 
 say() { printf 'runners: %s\n' "$*"; }
 die() {
@@ -14,14 +15,14 @@ die() {
 }
 
 if cmp -s scripts/runners/package-lock.json "$dir/package-lock.json" && [ -e "$dir/.installed" ]; then
-  say "mocha, jest, vitest, bun and deno are there"
+  say "$what are there"
   exit
 fi
 command -v npm >/dev/null || die "npm is not installed: it comes with Node.js (https://nodejs.org), 20.6 or newer"
 rm -rf "$dir"
 mkdir -p "$dir"
 cp scripts/runners/package.json scripts/runners/package-lock.json "$dir"
-say "installing mocha, jest, vitest, bun and deno"
+say "installing $what"
 if ! (cd "$dir" && npm ci --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel error \
   </dev/null >npm.log 2>&1); then
   tail -n 20 "$dir/npm.log" >&2

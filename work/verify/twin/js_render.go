@@ -135,7 +135,7 @@ return Object.defineProperty(function ($this...$c$:)$: {
     return $e($S);
   }
   return $G && typeof $G.then === "function" ? $G.then($d, $e) : $d($G);
-}, "length", { value: $a.length});`
+}, "length", { value: $a.length });`
 	jsTracedDone = `
 if (typeof $a !== "function") return $a;
 return Object.defineProperty(function ($this...$d$:)$: {

@@ -12,7 +12,7 @@ type jsBody struct {
 	f     jsFunction // what is known of it, when known is set
 	known bool
 	rows  *jsRows // the table of .each
-	deno  bool    // it is handed to Deno.test, which may take its title from its name
+	fixed bool    // nothing can stand around it: Deno takes its title from its name, or it is a method
 	early int     // the first token of a return of its own
 	uses  map[string]int
 }
@@ -40,7 +40,7 @@ func (p *jsParser) test(t *jsTest, c jsCall, args []span) {
 	if c.table > 0 && b.known {
 		b.rows = p.table(c.table, b.f)
 	}
-	t.body, b.deno = b, c.deno
+	t.body, b.fixed = b, c.deno && b.f.name != ""
 	t.each = c.each
 }
 
@@ -77,7 +77,7 @@ func (b *jsBody) sites() {
 	if callback >= 0 {
 		fail.form, fail.done = jsDone, callback
 	}
-	if !b.f.generate && !(b.deno && b.f.named) && (len(params) == 0 || params[0] != "") {
+	if !b.f.generate && !b.fixed && (len(params) == 0 || params[0] != "") {
 		b.add(fail)
 	}
 	b.early = len(p.tokens)

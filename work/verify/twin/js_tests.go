@@ -12,6 +12,7 @@ var (
 	jsTestNames  = strings.Fields("test it specify fit xit xtest xspecify")
 	jsGroupNames = strings.Fields("describe suite context fdescribe xdescribe xcontext")
 	jsModifiers  = strings.Fields("only skip todo ignore concurrent sequential serial failing fails each for runIf skipIf shuffle")
+	jsSkips      = strings.Fields("skip todo ignore")
 )
 
 // span is a range of tokens: of an argument, of a body.
@@ -87,9 +88,10 @@ func (p *jsParser) callAt(i int) (c jsCall, ok bool) {
 	for p.text(j) == "." && p.is(j+1, jsName) && slices.Contains(jsModifiers, p.text(j+1)) {
 		word := p.text(j + 1)
 		j += 2
-		switch word {
-		case "skip", "todo", "ignore":
+		if slices.Contains(jsSkips, word) {
 			c.why = "it is skipped"
+		}
+		switch word {
 		case "failing", "fails":
 			c.why = "it is expected to fail"
 		case "each", "for", "runIf", "skipIf":
@@ -126,11 +128,11 @@ func (p *jsParser) testAt(i int) (end int) {
 	if !ok || len(args) == 0 {
 		return -1
 	}
-	title, function := []string{"", ""}, span{}
+	title := []string{"", ""}
 	if p.is(args[0].from, jsString) || p.is(args[0].from, jsTemplate) {
 		title = p.title(args[0], c.each)
-	} else if deno, fn, known := p.denoTest(c, args); known {
-		title, function = deno, fn
+	} else if deno, rest := p.denoTest(c, args); deno != nil {
+		title, args = deno, rest
 	} else if c.anyMember || len(args) < 2 {
 		return -1
 	}
@@ -152,9 +154,6 @@ func (p *jsParser) testAt(i int) (end int) {
 	if p.skipped(args) && why == "" {
 		t.Why = "it is skipped"
 	}
-	if function.to > 0 {
-		args = []span{args[0], function}
-	}
 	if t.Why == "" {
 		p.test(&t, c, args)
 	}
@@ -162,27 +161,24 @@ func (p *jsParser) testAt(i int) (end int) {
 	return end
 }
 
-// denoTest reads a test as Deno also takes one: a function whose name is its title, or an
-// object. It returns the argument that the function is, or where its body is known without.
-func (p *jsParser) denoTest(c jsCall, args []span) (title []string, fn span, known bool) {
-	if !c.deno || len(args) == 0 {
-		return nil, fn, false
+// denoTest reads a test without a title in front of it, as Deno takes one: a function whose
+// name is its title, or an object. It returns the title, nil where there is none, and the
+// arguments with the function of an object behind it.
+func (p *jsParser) denoTest(c jsCall, args []span) (title []string, rest []span) {
+	if !c.deno {
+		return nil, nil
 	}
 	for _, a := range args {
-		at := a.from
-		if p.text(at) == "async" {
-			at++
-		}
-		if p.text(at) == "function" && p.is(at+1, jsName) {
-			return []string{p.text(at + 1)}, a, true
+		if f, ok := p.functionIn(a); ok && f.name != "" {
+			return []string{f.name}, args
 		}
 		if p.text(a.from) == "{" && p.closing(a.from) == a.to-1 {
-			if title, fn, known = p.denoObject(a); known {
-				return title, fn, true
+			if title, fn, known := p.denoObject(a); known {
+				return title, []span{a, fn}
 			}
 		}
 	}
-	return nil, fn, false
+	return nil, nil
 }
 
 // denoObject reads { name: "title", fn: () => … } and { name: "title", fn() { … } }.
@@ -212,7 +208,7 @@ func (p *jsParser) skipped(args []span) bool {
 			continue
 		}
 		for i := a.from + 1; i < a.to; i++ {
-			if slices.Contains([]string{"skip", "todo", "ignore"}, p.text(i)) && p.text(i+1) == ":" && p.text(i+2) != "false" {
+			if slices.Contains(jsSkips, p.text(i)) && p.text(i+1) == ":" && p.text(i+2) != "false" {
 				return true
 			}
 		}
@@ -297,7 +293,7 @@ type jsFunction struct {
 	block    int  // the brace of its body, -1 for an expression
 	body     span // what is in the braces, or the expression
 	generate bool
-	named    bool // it has a name, or is a method
+	name     string // its own, or that of a method
 }
 
 // functionIn reads the function that an argument is.
@@ -306,20 +302,16 @@ func (p *jsParser) functionIn(a span) (f jsFunction, ok bool) {
 	if p.text(i) == "async" {
 		i++
 	}
-	method := p.text(i) == "fn" && p.text(i+1) == "("
-	keyword := p.text(i) == "function" || method
-	if method {
-		f.named = true
-		i++
-	} else if keyword {
+	keyword := p.text(i) == "function"
+	if keyword {
 		if i++; p.text(i) == "*" {
 			f.generate = true
 			i++
 		}
-		if p.is(i, jsName) {
-			f.named = true
-			i++
-		}
+	}
+	if p.is(i, jsName) && p.text(i+1) == "(" { // a method is like a function with a name
+		f.name, keyword = p.text(i), true
+		i++
 	}
 	switch {
 	case p.text(i) == "(" && p.closing(i) > 0:
@@ -346,45 +338,40 @@ func (p *jsParser) functionIn(a span) (f jsFunction, ok bool) {
 	return f, true
 }
 
+// paramSpans are the parameters of a function, nil where they are not known.
+func (p *jsParser) paramSpans(f jsFunction) []span {
+	if f.params.to-f.params.from == 1 {
+		return []span{f.params}
+	}
+	args, _ := p.arguments(f.params.from)
+	return args
+}
+
 // typeParams gives the parameters of a function types where they have none.
 func (p *jsParser) typeParams(f jsFunction) {
-	note := func(at, rank int, text string) {
-		p.file.parameters = append(p.file.parameters, insert{at, rank, 0, text, 0})
+	note := func(at int, text string) {
+		p.file.parameters = append(p.file.parameters, insert{at, rankAfter, 0, text, 0})
 	}
-	if f.params.to-f.params.from == 1 {
-		note(p.tokens[f.params.from].start, rankAfter, "(")
-		note(p.tokens[f.params.from].end, rankAfter, ": any)")
-		return
-	}
-	args, ok := p.arguments(f.params.from)
-	for _, a := range args {
-		last := a.from
-		if end := p.closing(a.from); end > 0 {
-			last = end
-		}
-		if ok && last == a.to-1 {
-			note(p.tokens[last].end, rankAfter, ": any")
+	for _, a := range p.paramSpans(f) {
+		switch last := max(a.from, p.closing(a.from)); {
+		case a == f.params:
+			note(p.tokens[a.from].start, "(")
+			note(p.tokens[a.from].end, ": any)")
+		case last == a.to-1:
+			note(p.tokens[last].end, ": any")
 		}
 	}
 }
 
 // params are the names of the parameters of a function, "" for one that is taken
 // apart.
-func (p *jsParser) params(f jsFunction) []string {
-	if f.params.to-f.params.from == 1 {
-		return []string{p.text(f.params.from)}
-	}
-	args, ok := p.arguments(f.params.from)
-	if !ok {
-		return nil
-	}
-	var out []string
-	for _, a := range args {
-		if !p.is(a.from, jsName) {
-			out = append(out, "")
-			continue
+func (p *jsParser) params(f jsFunction) (names []string) {
+	for _, a := range p.paramSpans(f) {
+		name := ""
+		if p.is(a.from, jsName) {
+			name = p.text(a.from)
 		}
-		out = append(out, p.text(a.from))
+		names = append(names, name)
 	}
-	return out
+	return names
 }
