@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"remit/fixtures/tally"
 	"remit/work/engine/agent/modeltest"
 )
 
@@ -16,6 +17,7 @@ import (
 // real Codex where it is installed. Only the port is the test's.
 func TestAgentsPage(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 1, 2)
 	requireSandbox(t)
 	prefix, err := modeltest.Installed()
 	if err != nil {

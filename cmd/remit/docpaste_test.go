@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"remit/fixtures/tally"
 	"remit/work/sandbox"
 )
 
@@ -129,6 +130,7 @@ func withTable(t *testing.T, readme string) string {
 // of what make would build and test.
 func TestBlocksPaste(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 0, 2)
 	requireSandbox(t)
 	if testing.Short() {
 		t.Skip("SKIPPED, -short: several whole runs")
