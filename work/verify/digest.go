@@ -24,7 +24,7 @@ import (
 //go:embed results/junit.go results/lines.go results/minitest.go results/mocha.go results/nextest.go results/nodetest.go results/phpunit.go results/pytest.go
 //go:embed results/results.go results/rspec.go results/surefire.go results/tap.go results/unittest.go results/vitest.go results/words.go
 //go:embed rewrite.go run.go rust.go services.go stream.go suite.go suitetree.go support.go titles.go transitions.go twin/brace_lex.go
-//go:embed twin/choices.go twin/go_assert.go twin/go_banks.go twin/go_cond.go twin/go_draw.go twin/go_edit.go twin/go_expect.go
+//go:embed twin/choices.go twin/comments.go twin/go_assert.go twin/go_banks.go twin/go_cond.go twin/go_draw.go twin/go_edit.go twin/go_expect.go
 //go:embed twin/go_forms.go twin/go_parse.go twin/go_reach.go twin/go_scope.go twin/go_styles.go twin/go_testing.go twin/go_traced.go
 //go:embed twin/go_values.go twin/go_walk.go twin/js_asserts.go twin/js_core.go twin/js_edit.go twin/js_fits.go twin/js_lex.go
 //go:embed scripts.go twin/sh_asserts.go twin/sh_body.go twin/sh_parse.go twin/sh_shapes.go twin/c_asserts.go twin/c_fails.go twin/c_lex.go twin/c_parse.go twin/c_shapes.go twin/java_asserts.go twin/java_lex.go twin/java_parse.go twin/java_shapes.go

@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"remit/proof/evidence"
+	"remit/proof/form"
 	"remit/proof/reason"
 	"remit/work/tree"
 	"remit/work/verify/hunk"
 	"remit/work/verify/results"
+	"remit/work/verify/twin"
 )
 
 // NewTests are the tests that a patch adds or edits, tried on the code of the
@@ -160,6 +162,9 @@ type part struct {
 	laid []tree.Change
 }
 
+// prose finds documentation, which no test has to notice.
+var prose = form.Lazy(`(?i)^(?:(?:docs?/.*|[^/]*)\.(?:md|markdown|rst|adoc)|(?:readme|changelog|changes|history|news|licen[cs]e|copying|authors|contributors|contributing|notice)(?:\.txt)?)$`)
+
 // parts are the parts of the change that are taken back, one at a time, to see whether
 // a test notices.
 func (p *Plan) parts(r *PhaseResult, o *overlays, limit time.Duration) []part {
@@ -176,14 +181,16 @@ func (p *Plan) parts(r *PhaseResult, o *overlays, limit time.Duration) []part {
 	}
 	defer root.Close()
 	split, err := hunk.Split(root, o.head, func(path string) bool {
-		return slices.Contains(o.tests, path) && !slices.Contains(o.mixed, path) || p.isHeldOut(path)
-	})
+		return slices.Contains(o.tests, path) && !slices.Contains(o.mixed, path) || p.isHeldOut(path) || prose().MatchString(path)
+	}, twin.SameCode)
 	if err != nil {
 		ob.Skipped = err.Error()
 		return nil
 	}
 	all := split.Hunks()
-	ob.Hunks = len(all)
+	if ob.Hunks = len(all); len(all) == 0 {
+		ob.Skipped = "the change has only tests, comments and documentation"
+	}
 	if limit <= 0 && len(all) > 0 {
 		ob.Skipped = fmt.Sprintf("no time was left for it: 0 of %d parts were tried (verify.extra_seconds)", len(all))
 		return nil

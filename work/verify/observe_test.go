@@ -12,7 +12,7 @@ import (
 func TestPartsOfAChange(t *testing.T) {
 	t.Parallel()
 	pass, fail := unit(0, map[string]string{"a": "ok"}), unit(1, map[string]string{"a": "FAIL"})
-	base := files{"test_a.py": "1", "held.py": "1"}.write(t)
+	base := files{"test_a.py": "1", "held.py": "1", "a.py": "import a\nb = 1\n"}.write(t)
 	code, test := files{"code": "x"}, files{"code": "x", "test_b.py": "1"}
 	for _, tc := range []struct {
 		name                   string
@@ -25,7 +25,10 @@ func TestPartsOfAChange(t *testing.T) {
 		{"one part beside held-out tests", code, files{"test_h.py": "1"}, fail, 0, 1, 0},
 		{"one part and a new test that notices it", test, nil, fail, 0, 1, 0},
 		{"one part and a new test that does not", test, nil, pass, 0, 1, 1},
+		{"one part beside comments and documentation", files{"code": "x", "a.py": "import a\n# One.\nb = 1\n", "README.md": "x", "docs/a/b.rst": "x"}, nil, fail, 1, 1, 0},
+		{"a comment that is code", files{"code": "x", "a.py": "import a\nb = '# One.'\n"}, nil, fail, 2, 2, 1},
 		{"two parts", files{"code": "x", "more": "x"}, nil, fail, 2, 2, 1},
+		{"documentation below a directory of code", files{"code": "x", "src/a.md": "x"}, nil, fail, 2, 2, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -6,7 +6,8 @@
 // the mode changes, or that is too large ([MaxBytes], [MaxLines]). Files that
 // only exist together, as when a directory takes the place of a file, are one
 // part. A change of mode beside a change of lines goes with the first hunk of
-// the file. Tests are no part: they stay as the patch has them.
+// the file. Tests are no part, and neither are lines in which only comments are:
+// they stay as the patch has them.
 //
 // Nothing is executed and nothing is written. Reading is bounded: what lies
 // beyond a bound is one part for the whole file.
@@ -37,16 +38,18 @@ const (
 // asked for a patch without some of them.
 type Patch struct {
 	base  *os.Root
+	same  func(path string, a, b []byte) bool
 	units []unit
 	hunks []part
 }
 
 // unit are changes that only make sense together; one change, as a rule.
 type unit struct {
-	changes []tree.Change
-	edits   []edit // of the lines of the one change; nil: taken back as a whole
-	first   int    // its first hunk
-	count   int    // of its hunks; 0: always kept
+	changes  []tree.Change
+	edits    []edit // of the lines of the one change; nil: taken back as a whole
+	comments []bool // which of them are of comments alone: they are always kept
+	first    int    // its first hunk
+	count    int    // of its hunks; 0: always kept
 }
 
 type part struct {
@@ -57,9 +60,9 @@ type part struct {
 // Split takes a patch apart. The changes are those to the tree below base,
 // whole directories written out as far as they hold tests; each is opened more
 // than once. base and the changes must stay readable as long as the result is
-// used.
-func Split(base *os.Root, patch []tree.Change, isTest func(path string) bool) (*Patch, error) {
-	p := &Patch{base: base}
+// used. sameCode says whether two texts of a file differ in comments alone.
+func Split(base *os.Root, patch []tree.Change, isTest func(path string) bool, sameCode func(path string, a, b []byte) bool) (*Patch, error) {
+	p := &Patch{base: base, same: sameCode}
 	for _, changes := range together(patch) {
 		u := unit{changes: changes, first: len(p.hunks)}
 		if !slices.ContainsFunc(changes, func(c tree.Change) bool { return isTest(c.Path) }) {
@@ -162,10 +165,11 @@ func (p *Patch) split(u *unit) ([]evidence.HunkOfPatch, error) {
 	case c.Kind == tree.File && isText && was == absent && len(b) > 0:
 		whole.First, whole.Last = 1, len(b)
 	case c.Kind == tree.File && isText && was == text && len(a) <= MaxLines && len(b) <= MaxLines && len(p.hunks) < MaxHunks:
-		if edits := compare(a, b); len(edits) > 0 {
-			u.edits = edits
-			return linesOf(whole.Path, edits), nil
+		same := func(a, b []byte) bool { return p.same(c.Path, a, b) }
+		if hunks := u.split(compare(a, b), a, b, same); len(hunks) > 0 {
+			return hunks, nil
 		}
+		u.edits = nil
 		if same, err := p.sameMode(c); err != nil || same {
 			return nil, err
 		}
@@ -173,12 +177,24 @@ func (p *Patch) split(u *unit) ([]evidence.HunkOfPatch, error) {
 	return []evidence.HunkOfPatch{whole}, nil
 }
 
-func linesOf(path string, edits []edit) []evidence.HunkOfPatch {
-	hunks := make([]evidence.HunkOfPatch, len(edits))
+// maxComments is of how many edits of a file it is looked whether they are comments:
+// each time the file is read as a whole.
+const maxComments = 50
+
+// split takes an edited text apart. Edits of comments alone are no parts.
+func (u *unit) split(edits []edit, a, b [][]byte, same func(a, b []byte) bool) (hunks []evidence.HunkOfPatch) {
+	after := bytes.Join(b, nil)
+	u.edits, u.comments = edits, make([]bool, len(edits))
+	path := evidence.DisplayPath(u.changes[0].Path)
 	for i, e := range edits {
-		hunks[i] = evidence.HunkOfPatch{Path: path, First: e.b0 + 1, Last: e.b1}
-		if e.b0 == e.b1 {
-			hunks[i] = evidence.HunkOfPatch{Path: path, First: e.a0 + 1, Last: e.a1, Removed: true}
+		without := func() []byte { return bytes.Join(slices.Concat(b[:e.b0], a[e.a0:e.a1], b[e.b1:]), nil) }
+		switch {
+		case len(edits) <= maxComments && same(without(), after):
+			u.comments[i] = true
+		case e.b0 == e.b1:
+			hunks = append(hunks, evidence.HunkOfPatch{Path: path, First: e.a0 + 1, Last: e.a1, Removed: true})
+		default:
+			hunks = append(hunks, evidence.HunkOfPatch{Path: path, First: e.b0 + 1, Last: e.b1})
 		}
 	}
 	return hunks
@@ -201,15 +217,17 @@ func (p *Patch) partly(u unit, taken map[int]bool) (tree.Change, error) {
 		return tree.Change{}, fmt.Errorf("%q is not what it was when the patch was taken apart", c.Path)
 	}
 	var mixed [][]byte
-	at := 0
+	at, n := 0, u.first
 	for i, e := range u.edits {
 		mixed = append(mixed, a[at:e.a0]...)
-		if taken[u.first+i] {
+		if !u.comments[i] && taken[n] {
 			mixed = append(mixed, a[e.a0:e.a1]...)
 		} else {
 			mixed = append(mixed, b[e.b0:e.b1]...)
 		}
-		at = e.a1
+		if at = e.a1; !u.comments[i] {
+			n++
+		}
 	}
 	content := bytes.Join(append(mixed, a[at:]...), nil)
 	if taken[u.first] {

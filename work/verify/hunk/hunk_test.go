@@ -1,6 +1,7 @@
 package hunk
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"maps"
@@ -121,31 +122,35 @@ func TestHunks(t *testing.T) {
 		"close together": {files{"a": text}, files{"a": strings.Replace(swap("line 5\n", "five\n"), "line 7\n", "seven\n", 1)}, "a 5-7", nil},
 		"two lines between": {files{"a": text}, files{"a": strings.Replace(swap("line 5\n", "five\n"), "line 8\n", "eight\n", 1)},
 			"a 5-5, a 8-8", nil},
-		"added lines":      {files{"a": text}, files{"a": swap("line 9\n", "line 9\nx\ny\n")}, "a 10-11", map[int]files{0: {"a": text}}},
-		"no newline":       {files{"a": "fa\nb"}, files{"a": "fa\nb\n"}, "a 2-2", map[int]files{0: {"a": "fa\nb"}}},
-		"CRLF":             {files{"a": "fa\r\nb\r\n"}, files{"a": "fa\nb\r\n"}, "a 1-1", nil},
-		"an added file":    {files{}, files{"a": "fx\ny\n"}, "a 1-2", map[int]files{0: {}}},
-		"a deleted file":   {files{"a": "fx\ny\n"}, files{}, "r a 1-2", map[int]files{0: {"a": "fx\ny\n"}}},
-		"binary":           {files{"a": "fx\x00"}, files{"a": "fy\x00"}, "a 0-0", map[int]files{0: {"a": "fx\x00"}}},
-		"becomes binary":   {files{"a": "fx\n"}, files{"a": "fy\x00"}, "a 0-0", nil},
-		"empty":            {files{}, files{"a": "f"}, "a 0-0", map[int]files{0: {}}},
-		"mode":             {files{"a": "fx\n"}, files{"a": "xx\n"}, "a 0-0", map[int]files{0: {"a": "fx\n"}}},
-		"mode and lines":   {files{"a": text}, files{"a": "x" + strings.Replace(swap("line 5\n", "five\n"), "line 20\n", "", 1)[1:]}, "a 5-5, r a 20-20", map[int]files{0: {"a": swap("line 20\n", "")}}},
-		"a link":           {files{"a": "fx\n"}, files{"a": "lb"}, "a 0-0", map[int]files{0: {"a": "fx\n"}}},
-		"a link instead":   {files{"a": "lx"}, files{"a": "fb\n"}, "a 0-0", map[int]files{0: {"a": "lx"}}},
-		"a directory":      {files{"a": "fx\n", "b": "f1\n"}, files{"a/x": "f1\n", "a/y": "f1\n", "b": "f2\n"}, "a 0-0, b 1-1", map[int]files{0: {"a": "fx\n", "b": "f2\n"}}},
-		"a file instead":   {files{"a/x": "f1\n", "a-b": "f1\n"}, files{"a": "f1\n", "a-b": "f2\n"}, "a 0-0, a-b 1-1", map[int]files{0: {"a/x": "f1\n", "a-b": "f2\n"}}},
-		"a strange name":   {files{"a\n": "f1\n"}, files{"a\n": "f2\n"}, `"a\n" 1-1`, nil},
-		"too many lines":   {files{"a": "f" + strings.Repeat("x\n", MaxLines+1)}, files{"a": "fx\n"}, "a 0-0", nil},
-		"a test":           {files{"a_test": "f1\n", "b": "f1\n"}, files{"a_test": "f2\n", "b": "f2\n"}, "b 1-1", map[int]files{0: {"a_test": "f2\n", "b": "f1\n"}}},
-		"a test in a file": {files{"a": "f1\n"}, files{"a/x_test": "f2\n"}, "", nil},
+		"added lines":       {files{"a": text}, files{"a": swap("line 9\n", "line 9\nx\ny\n")}, "a 10-11", map[int]files{0: {"a": text}}},
+		"no newline":        {files{"a": "fa\nb"}, files{"a": "fa\nb\n"}, "a 2-2", map[int]files{0: {"a": "fa\nb"}}},
+		"CRLF":              {files{"a": "fa\r\nb\r\n"}, files{"a": "fa\nb\r\n"}, "a 1-1", nil},
+		"an added file":     {files{}, files{"a": "fx\ny\n"}, "a 1-2", map[int]files{0: {}}},
+		"a deleted file":    {files{"a": "fx\ny\n"}, files{}, "r a 1-2", map[int]files{0: {"a": "fx\ny\n"}}},
+		"binary":            {files{"a": "fx\x00"}, files{"a": "fy\x00"}, "a 0-0", map[int]files{0: {"a": "fx\x00"}}},
+		"becomes binary":    {files{"a": "fx\n"}, files{"a": "fy\x00"}, "a 0-0", nil},
+		"empty":             {files{}, files{"a": "f"}, "a 0-0", map[int]files{0: {}}},
+		"mode":              {files{"a": "fx\n"}, files{"a": "xx\n"}, "a 0-0", map[int]files{0: {"a": "fx\n"}}},
+		"mode and lines":    {files{"a": text}, files{"a": "x" + strings.Replace(swap("line 5\n", "five\n"), "line 20\n", "", 1)[1:]}, "a 5-5, r a 20-20", map[int]files{0: {"a": swap("line 20\n", "")}}},
+		"a link":            {files{"a": "fx\n"}, files{"a": "lb"}, "a 0-0", map[int]files{0: {"a": "fx\n"}}},
+		"a link instead":    {files{"a": "lx"}, files{"a": "fb\n"}, "a 0-0", map[int]files{0: {"a": "lx"}}},
+		"a directory":       {files{"a": "fx\n", "b": "f1\n"}, files{"a/x": "f1\n", "a/y": "f1\n", "b": "f2\n"}, "a 0-0, b 1-1", map[int]files{0: {"a": "fx\n", "b": "f2\n"}}},
+		"a file instead":    {files{"a/x": "f1\n", "a-b": "f1\n"}, files{"a": "f1\n", "a-b": "f2\n"}, "a 0-0, a-b 1-1", map[int]files{0: {"a/x": "f1\n", "a-b": "f2\n"}}},
+		"a strange name":    {files{"a\n": "f1\n"}, files{"a\n": "f2\n"}, `"a\n" 1-1`, nil},
+		"too many lines":    {files{"a": "f" + strings.Repeat("x\n", MaxLines+1)}, files{"a": "fx\n"}, "a 0-0", nil},
+		"a test":            {files{"a_test": "f1\n", "b": "f1\n"}, files{"a_test": "f2\n", "b": "f2\n"}, "b 1-1", map[int]files{0: {"a_test": "f2\n", "b": "f1\n"}}},
+		"a test in a file":  {files{"a": "f1\n"}, files{"a/x_test": "f2\n"}, "", nil},
+		"comments":          {files{"a": text}, files{"a": swap("line 9\n", "line 9\n# x\n")}, "", nil},
+		"comments and mode": {files{"a": text}, files{"a": "x" + swap("line 9\n", "line 9\n# x\n")[1:]}, "a 0-0", map[int]files{0: {"a": text}}},
+		"comments and lines": {files{"a": text}, files{"a": strings.Replace(strings.Replace(swap("line 9\n", "line 9\n# x\n"), "line 5\n", "five\n", 1), "line 20\n", "", 1)}, "a 5-5, r a 20-20",
+			map[int]files{0: {"a": strings.Replace(swap("line 9\n", "line 9\n# x\n"), "line 20\n", "", 1)}, 1: {"a": strings.Replace(swap("line 9\n", "line 9\n# x\n"), "line 5\n", "five\n", 1)}}},
 		"everything moved": {files{"a": "f" + lines(1, 4) + "x\n" + lines(5, 9)}, files{"a": "f" + lines(1, 4) + lines(5, 9) + "x\n"}, "r a 5-5, a 10-10", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			root := tc.before.write(t, t.TempDir())
 			defer root.Close()
-			p, err := Split(root, tc.before.to(tc.after), func(p string) bool { return strings.HasSuffix(p, "_test") })
+			p, err := Split(root, tc.before.to(tc.after), func(p string) bool { return strings.HasSuffix(p, "_test") }, sameCode)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -169,13 +174,21 @@ func TestHunks(t *testing.T) {
 	}
 }
 
+// sameCode takes lines that begin with # as comments.
+func sameCode(_ string, a, b []byte) bool {
+	code := func(text []byte) [][]byte {
+		return slices.DeleteFunc(splitLines(text), func(line []byte) bool { return line[0] == '#' })
+	}
+	return slices.EqualFunc(code(a), code(b), bytes.Equal)
+}
+
 func TestWithoutIsBounded(t *testing.T) {
 	t.Parallel()
 	before, after := files{"a": "f1\n"}, files{"a": "f2\n"}
 	dir := t.TempDir()
 	root := before.write(t, dir)
 	defer root.Close()
-	p, err := Split(root, before.to(after), noTest)
+	p, err := Split(root, before.to(after), noTest, sameCode)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +198,7 @@ func TestWithoutIsBounded(t *testing.T) {
 		}
 	}
 	failing := []tree.Change{{Path: "a", Kind: tree.File, Open: func() (io.ReadCloser, error) { return nil, os.ErrPermission }}}
-	if _, err := Split(root, failing, noTest); err == nil {
+	if _, err := Split(root, failing, noTest, sameCode); err == nil {
 		t.Error("a change that cannot be read has hunks")
 	}
 }
@@ -225,11 +238,11 @@ func TestProperties(t *testing.T) {
 		defer root.Close()
 		patch := before.to(after)
 		isTest := func(p string) bool { return strings.HasSuffix(p, "_test") }
-		p, err := Split(root, patch, isTest)
+		p, err := Split(root, patch, isTest, sameCode)
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := Split(root, patch, isTest)
+		again, err := Split(root, patch, isTest, sameCode)
 		if err != nil || !slices.Equal(p.Hunks(), again.Hunks()) {
 			t.Fatalf("%v, then %v, %v", p.Hunks(), again.Hunks(), err)
 		}
