@@ -321,7 +321,11 @@ func printTests(w io.Writer, rep *evidence.Report) {
 		return
 	}
 	fmt.Fprintf(w, "  control   %s\n  new tests %s\n", plain(rep.Control.Sentence()), plain(rep.NewTests.Sentence()))
-	fmt.Fprintf(w, "  unnoticed %s: parts of the change that no test notices\n", plain(rep.Observation.Sentence()))
+	unnoticed := rep.Observation.Sentence()
+	if rep.Observation != nil && rep.Observation.Tried > 0 {
+		unnoticed += ": parts of the change that no test notices"
+	}
+	fmt.Fprintf(w, "  unnoticed %s\n", plain(unnoticed))
 	if rep.Observation != nil {
 		for i, h := range rep.Observation.Unobserved {
 			if i == shownUnobserved {
