@@ -1,3 +1,5 @@
+//test:plain-package It only computes: there is one goroutine.
+
 package metrics_test
 
 import (
