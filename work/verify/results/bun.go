@@ -27,7 +27,7 @@ func bunCall(words []word) (int, bool) {
 
 var (
 	bunFile  = form.Lazy(`^(\S+\.[cm]?[jt]sx?):$`)
-	bunTest  = form.Lazy(`^(?:\((pass|fail|skip|todo)\)|([✓✗»✎])) (.+?)(?: \[[0-9.]+m?s\])?$`)
+	bunTest  = form.Lazy(`^(?:\((pass|fail|skip|todo)\)|([✓✗»✎])) (.+?)(?: \(attempt \d+\))?(?: \[[0-9.]+m?s\])?$`) // an attempt is no other test
 	bunCount = form.Lazy(`^ *(\d+) (pass|fail|skip|todo|error)s?$`)
 	bunSum   = form.Lazy(`^Ran (\d+) tests? across \d+ files?\.`)
 )

@@ -27,7 +27,7 @@ func denoCall(words []word) (int, bool) {
 
 var (
 	denoFile = form.Lazy(`^running \d+ tests? from (\S+)$`)
-	denoTest = form.Lazy(`^(\S.*?) \.\.\. (?:(ok|FAILED|ignored)(?: \([^)]*\))?|(cancelled).*)$`)
+	denoTest = form.Lazy(`^(\S.*?) \.\.\. (?:(ok|FAILED|ignored)(?: \([^)]*\))*|(cancelled).*)$`)
 	denoSum  = form.Lazy(`^(?:ok|FAILED) \| (\d+) passed(?: \(\d+ steps?\))? \| (\d+) failed(?: \(\d+ steps?\))?(?: \| (\d+) ignored)?.*$`)
 )
 
