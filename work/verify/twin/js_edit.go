@@ -39,11 +39,86 @@ func (f *jsFile) Edit(o Orders) ([]byte, error) {
 	numbers := e.numbers()
 	rows, inserts := e.rows(numbers, orders)
 	inserts = append(inserts, e.sites(numbers)...)
-	inserts = append(inserts, e.f.parameters...)
+	inserts = append(inserts, e.f.unchecked...)
 	e.common(rows, numbers)
 	shuffle(e.draw, e.pieces)
 	text := "\n" + strings.Join(e.pieces, "\n") + "\n"
 	return f.compose(append(inserts, insert{len(f.src), rankModule, 0, strings.ReplaceAll(text, "\n", f.newline), 0})), nil
+}
+
+// uncheck says in the first line of code to the checkers of types that they do not look
+// at the file: an edit has no types, and options of a project refuse more than that
+// (noUnusedLocals, types). The comment stands in an empty line. Where there is none, a
+// line break is taken out in front of the first test, so that the tests are in the lines
+// that they were in.
+func (p *jsParser) uncheck() []insert {
+	const comment = "// @ts-nocheck"
+	top := 0
+	if strings.HasPrefix(p.src, "\ufeff") {
+		top = len("\ufeff")
+	}
+	if strings.HasPrefix(p.src[top:], "#!") {
+		end := strings.IndexByte(p.src, '\n')
+		if end < 0 {
+			return nil // it has no code
+		}
+		top = end + 1
+	}
+	if at, ok := emptyLine(p.src, top); ok {
+		return []insert{{at, rankClose, 0, comment, 0}}
+	}
+	out := []insert{{top, rankClose, 0, comment + p.file.newline, 0}}
+	for i := 1; i < len(p.tokens) && (len(p.file.sites) == 0 || p.tokens[i].start < p.file.sites[0].statement); i++ {
+		end := p.tokens[i-1].end
+		between := p.src[end:p.tokens[i].start]
+		at := strings.IndexByte(between, '\n')
+		if at < 0 || strings.TrimSpace(between) != "" {
+			continue
+		}
+		switch single := strings.Count(between, "\n") == 1; {
+		case !single:
+			return append(out, insert{end, rankText, 0, "", at + 1})
+		case slices.Contains([]string{";", ","}, p.text(i-1)):
+			return append(out, insert{end, rankText, 0, " ", at + 1})
+		}
+	}
+	return out
+}
+
+// emptyLine is where an empty line begins in front of the first token of a text.
+func emptyLine(src string, at int) (int, bool) {
+	begins := true // of a line
+	for at < len(src) {
+		rest := src[at:]
+		switch {
+		case rest[0] == '\n' || strings.HasPrefix(rest, "\r\n"):
+			if begins {
+				return at, true
+			}
+			begins = true
+			at += strings.IndexByte(rest, '\n') + 1
+		case rest[0] == ' ' || rest[0] == '\t':
+			begins = false
+			at++
+		case strings.HasPrefix(rest, "//"):
+			begins = false
+			end := strings.IndexAny(rest, "\r\n")
+			if end < 0 {
+				return 0, false
+			}
+			at += end
+		case strings.HasPrefix(rest, "/*"):
+			begins = false
+			end := strings.Index(rest[2:], "*/")
+			if end < 0 {
+				return 0, false
+			}
+			at += end + 4
+		default:
+			return 0, false
+		}
+	}
+	return 0, false
 }
 
 // sites returns the edits of all sites.

@@ -13,12 +13,10 @@ import (
 // jsFile is a test file of JavaScript or TypeScript.
 type jsFile struct {
 	textFile
-	types  bool // it is TypeScript
-	module bool // it imports or exports
-	sites  []jsPlace
-	// parameters are types of what functions of tests get: handed to another function,
-	// they have none from what calls them.
-	parameters []insert
+	types     bool // it is TypeScript
+	module    bool // it imports or exports
+	sites     []jsPlace
+	unchecked []insert // keeps a checker of types from an edited file
 }
 
 // jsPlace is one site with what is needed to edit it.
@@ -92,6 +90,9 @@ func ParseJavaScript(name string, src []byte) (File, error) {
 	}
 	p := &jsParser{src: string(src), tokens: tokens, file: &jsFile{textFile: newTextFile(slices.Clone(src), sha256.Sum256(src)), types: d.types}}
 	p.read()
+	if d.types {
+		p.file.unchecked = p.uncheck()
+	}
 	if len(p.file.sites) > maxJSSites {
 		return nil, errors.New("edit JavaScript: it has too many assertions")
 	}

@@ -69,9 +69,6 @@ func (b *jsBody) sites() {
 		b.add(fail)
 		return
 	}
-	if p.file.types {
-		p.typeParams(b.f)
-	}
 	params := p.params(b.f)
 	callback := b.callback(params)
 	if callback >= 0 {

@@ -347,22 +347,6 @@ func (p *jsParser) paramSpans(f jsFunction) []span {
 	return args
 }
 
-// typeParams gives the parameters of a function types where they have none.
-func (p *jsParser) typeParams(f jsFunction) {
-	note := func(at int, text string) {
-		p.file.parameters = append(p.file.parameters, insert{at, rankAfter, 0, text, 0})
-	}
-	for _, a := range p.paramSpans(f) {
-		switch last := max(a.from, p.closing(a.from)); {
-		case a == f.params:
-			note(p.tokens[a.from].start, "(")
-			note(p.tokens[a.from].end, ": any)")
-		case last == a.to-1:
-			note(p.tokens[last].end, ": any")
-		}
-	}
-}
-
 // params are the names of the parameters of a function, "" for one that is taken
 // apart.
 func (p *jsParser) params(f jsFunction) (names []string) {
