@@ -98,7 +98,7 @@ func (r *nodeReader) allow(name, version, integrity string) error {
 		return r.refuse(name, "has the name or version %.100q, which is none of the registry", version)
 	case !npmIntegrity().MatchString(integrity):
 		return reason.Errorf(reason.DependencyRefused, "%s has no digest of the package %.200q %.50q", path.Join(r.dir, r.lockFile), name, version).
-			WithHint("make the lock file again, from a registry that tells digests")
+			WithHint(noDigest)
 	}
 	r.out.packages[name], r.out.packages[name+"@"+version] = true, true
 	r.out.held(name+"@"+version, integrity)

@@ -13,6 +13,9 @@ import (
 	"remit/work/registry"
 )
 
+// noDigest is the hint for a lock file that has no digest of a package.
+const noDigest = "make the lock file again, without node_modules beside it (npm takes no digests from there) and from a registry that tells them"
+
 // locked holds an installed package of the lock file against the rules, and
 // returns the entry that the client reads.
 func (n *npmReader) locked(key string, entry, all npmObject) (npmObject, error) {
@@ -47,7 +50,7 @@ func (n *npmReader) locked(key string, entry, all npmObject) (npmObject, error) 
 	integrity, _ := entry["integrity"].(string)
 	if !npmIntegrity().MatchString(integrity) {
 		return nil, reason.Errorf(reason.DependencyRefused, "%s: the lock file has no digest of the package %.200q %.50q", n.dir, name, version).
-			WithHint("make the lock file again, from a registry that tells digests")
+			WithHint(noDigest)
 	}
 	kept["integrity"] = integrity
 	n.out.held(name+"@"+version, integrity)

@@ -289,7 +289,7 @@ func (f *finder) nodeNeeds(p Project, m manifest) {
 		f.prepare(task.Ecosystem(p.Manager), p)
 	case p.Manager != "npm" && p.Lock != "":
 		f.note(p.Lock, "environment.prepare does not read this lock file: the packages that %s installs are not there; "+
-			"`npm install --package-lock-only` makes a lock file of npm beside it", p.Manager)
+			"`npm install --package-lock-only` makes a lock file of npm beside it, once node_modules is removed, of which npm would take no digests", p.Manager)
 	default:
 		f.needs(task.NPM, p, "npm install --package-lock-only")
 	}
@@ -307,6 +307,13 @@ func (f *finder) deno() {
 			f.note(name, "no test file was found")
 			continue
 		}
-		f.command(name, "deno test --no-remote")
+		command := "deno test --no-remote"
+		if text, ok := f.text(name); ok && denoTask().Match(text) {
+			command = "deno task test" // with the permissions that the project gives its tests
+		}
+		f.command(name, command)
 	}
 }
+
+// denoTask finds a task "test" that tests, also in a file with comments.
+var denoTask = form.Lazy(`"tasks"\s*:\s*\{[\s\S]*"test"\s*:\s*(?:\{[^}]*"command"\s*:\s*)?"[^"\n]*\bdeno test\b`)

@@ -98,8 +98,8 @@ func (r *run) unstartable(inv *engine.Invocation) *reason.Error {
 		return reason.Errorf(code, format, args...).WithHint("%s", hint)
 	}
 	if !strings.Contains(word, "/") {
-		return refuse(reason.ProgramNotFound, fmt.Sprintf("a file of this directory is ./%s; another program has to be below /usr, or in a directory that --toolchain DIR lends, whose bin is put on PATH", shown),
-			"there is no program %s in the sandbox (its PATH begins with the bin of each --toolchain, then %s)", shown, sandbox.SystemPath)
+		return refuse(reason.ProgramNotFound, fmt.Sprintf("a file of this directory is ./%s; another program has to be below /usr, or in a directory that --toolchain DIR lends: its bin, or DIR itself if it has none, is put on PATH", shown),
+			"there is no program %s in the sandbox (its PATH begins with those of each --toolchain, then %s)", shown, sandbox.SystemPath)
 	}
 	for _, b := range inv.Binds {
 		lent = lent || b.Inside == word

@@ -252,8 +252,7 @@ func (d *bwrap) withRoot(r Root) (Driver, error) {
 	for _, b := range d.tools.binds {
 		if b.Inside != insideGoRoot {
 			tools.binds = append(tools.binds, b)
-			tools.pathDirs = append(tools.pathDirs, b.Inside+"/bin")
-			tools.hostDirs = append(tools.hostDirs, b.Host+"/bin")
+			tools.onPath(b)
 		}
 	}
 	return &bwrap{path: d.path, tools: tools, hidden: d.hidden, desc: desc, control: d.control, memory: d.memory, image: &r}, nil

@@ -196,7 +196,7 @@ type Options struct {
 	// Fresh has the host probed whatever is remembered.
 	Fresh bool
 	// Toolchains are host directories mounted read-only at the same path,
-	// whose bin directory is put on PATH.
+	// whose bin directory, or they themselves without one, are put on PATH.
 	Toolchains []string
 	// Hidden are host directories that no command may see, such as that of a
 	// signing key. Open refuses a toolchain that shows one, and Run a bind. The

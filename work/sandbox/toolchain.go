@@ -25,6 +25,17 @@ type toolchain struct {
 	env      map[string]string
 }
 
+// onPath puts what a lent directory has of programs on PATH: its bin, or itself if it has
+// none.
+func (t *toolchain) onPath(b Bind) {
+	bin := "bin"
+	if info, err := os.Stat(filepath.Join(b.Host, bin)); err != nil || !info.IsDir() {
+		bin = "."
+	}
+	t.pathDirs = append(t.pathDirs, filepath.Join(b.Inside, bin))
+	t.hostDirs = append(t.hostDirs, filepath.Join(b.Host, bin))
+}
+
 // findToolchain looks where the invoking user's tools are, without starting
 // any of them.
 func findToolchain(dirs []string, cache BuildCache) (toolchain, error) {
@@ -43,8 +54,7 @@ func findToolchain(dirs []string, cache BuildCache) (toolchain, error) {
 			return t, err
 		}
 		t.binds = append(t.binds, b)
-		t.pathDirs = append(t.pathDirs, filepath.Join(b.Inside, "bin"))
-		t.hostDirs = append(t.hostDirs, filepath.Join(b.Host, "bin"))
+		t.onPath(b)
 	}
 	root := goRoot()
 	if root != "" && !visibleInside(root) {

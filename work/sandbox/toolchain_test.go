@@ -60,6 +60,13 @@ func TestToolchainInside(t *testing.T) {
 	tools, err := findToolchain([]string{dir}, BuildCache{})
 	must(t, err)
 	d := &bwrap{path: open1(t).path, tools: tools}
+	write(t, dir+"/flat/mine", "#!/bin/sh\necho flat\n") // a directory without bin is put on PATH itself
+	must(t, os.Chmod(dir+"/flat/mine", 0o755))
+	flat, err := findToolchain([]string{dir + "/flat"}, BuildCache{})
+	must(t, err)
+	if o := shell(t, &bwrap{path: d.path, tools: flat}, Spec{}, "mine"); o.out != "flat\n" {
+		t.Errorf("a toolchain without bin: %q", o.out)
+	}
 	o := shell(t, d, Spec{}, `mytool; (echo x >>`+dir+`/bin/mytool) 2>/dev/null && exit 1; ls `+filepath.Dir(dir))
 	if lines := strings.Fields(o.out); len(lines) != 2 || lines[0] != "mine" || lines[1] != filepath.Base(dir) {
 		t.Errorf("output %q", o.out)

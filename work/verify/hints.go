@@ -64,7 +64,7 @@ func MissingProgram(c CommandResult, output, searched string) string {
 	case strings.Contains(program, "/"):
 		return fmt.Sprintf("%s is not in the tree that is verified, which has what is committed and nothing else: commit it, or let the command make it first; or it is there, and the interpreter in its first line is not (a line end of Windows does that, too)", program)
 	}
-	return fmt.Sprintf("%s is not in the sandbox%s: install it below /usr, or lend its directory with --toolchain DIR, whose bin is put on PATH; "+
+	return fmt.Sprintf("%s is not in the sandbox%s: install it below /usr, or lend its directory with --toolchain DIR (its bin, or DIR itself if it has none, is put on PATH); "+
 		"a package of the repository's lock file is prepared by environment in remit.yaml", program, where)
 }
 

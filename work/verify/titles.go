@@ -86,6 +86,9 @@ func (x *titleIndex) test(id string) *suiteTest {
 			break
 		}
 	}
+	if in == nil {
+		in, id = x.builtFrom(id)
+	}
 	id = trimmed(unescapeTAP.Replace(id))
 	for title := id; ; {
 		found := x.titled(title, in)
@@ -129,6 +132,41 @@ func behindFile(id, file string) (rest string, ok bool) {
 		}
 	}
 	return id, false
+}
+
+// builtFrom is the file of TypeScript that the file was made from which an identity begins
+// with, and the identity behind it: the one of that name, of several the one with the most
+// directories in common.
+func (x *titleIndex) builtFrom(id string) (from *suiteFile, rest string) {
+	file, rest, ok := strings.Cut(strings.TrimPrefix(id, "./"), twin.TitleSeparator)
+	ext := path.Ext(file)
+	if !ok || !slices.Contains([]string{".js", ".mjs", ".cjs"}, ext) {
+		return nil, id
+	}
+	name := strings.TrimSuffix(path.Base(file), ext) + strings.Replace(ext, "js", "ts", 1)
+	most, dirs := -1, strings.Split(path.Dir(file), "/")
+	for _, f := range x.files {
+		if path.Base(f.path) != name && path.Base(f.path) != name+"x" {
+			continue
+		}
+		common := 0
+		for i, dir := range strings.Split(path.Dir(f.path), "/") {
+			if i == len(dirs) || dirs[i] != dir {
+				break
+			}
+			common++
+		}
+		switch {
+		case common > most:
+			from, most = f, common
+		case common == most:
+			from = nil // which of them cannot be said
+		}
+	}
+	if from == nil {
+		return nil, id
+	}
+	return from, rest
 }
 
 // unescapeTAP takes out what TAP puts in front of characters.

@@ -8,8 +8,12 @@ func TestTitles(t *testing.T) {
 	t.Parallel()
 	s := &suite{}
 	for p, src := range map[string]string{
-		"test/a.test.js": "describe('g', () => { it('one # x', f); it(`row ${n} of`, f); it(name, f) })\ndescribe('h', () => { it(`row ${n} of`, f) })\ntest('both', f)\ntest('outer', f)\ntest('same', f)\ntest('same', f)\ndescribe('i', () => { it(`${a} == ${b} ${c}`, f) })\n",
-		"b.test.ts":      "test('both', f)\ntest(`anything ${n}`, f)\ntest(name, f)\n",
+		"test/a.test.js":        "describe('g', () => { it('one # x', f); it(`row ${n} of`, f); it(name, f) })\ndescribe('h', () => { it(`row ${n} of`, f) })\ntest('both', f)\ntest('outer', f)\ntest('same', f)\ntest('same', f)\ndescribe('i', () => { it(`${a} == ${b} ${c}`, f) })\n",
+		"pkg/a/test/c.test.ts":  "test('built', f)\n",
+		"pkg/b/test/c.test.mts": "test('built', f)\n",
+		"pkg/b/test/d.test.tsx": "test('built', f)\n",
+		"pkg/a/src/d.test.ts":   "test('built', f)\n",
+		"b.test.ts":             "test('both', f)\ntest(`anything ${n}`, f)\ntest(name, f)\n",
 	} {
 		f := &suiteFile{path: p, lang: langJavaScript, src: []byte(src)}
 		if err := f.parse(); err != nil {
@@ -43,6 +47,12 @@ func TestTitles(t *testing.T) {
 		"tests/test_calc.py::Calc::test_it": "",
 		"anything goes":                     "b.test.ts: anything *",
 		"c.test.ts > both":                  "",
+		"pkg/a/dist/test/c.test.js > built": "pkg/a/test/c.test.ts: built",
+		"./dist/b/c.test.mjs > built":       "pkg/b/test/c.test.mts: built",
+		"dist/d.test.js > built":            "", // of two files
+		"pkg/b/dist/d.test.js > built":      "pkg/b/test/d.test.tsx: built",
+		"dist/b.test.js > both":             "b.test.ts: both",
+		"dist/b.test.py > both":             "",
 	} {
 		got := ""
 		if test := s.test(id); test != nil {

@@ -59,6 +59,7 @@ func TestJavaScriptTests(t *testing.T) {
 		{"subtests", "a.js", "test('a', async (t) => { await t.test('b', () => { t.assert.equal(f(), 1) }) })", "a 1/1/2"},
 		{"Deno", "a_test.ts", "import { assertEquals as same } from './deps.ts'\nDeno.test('a', () => { same(f(1), 2) })\nDeno.test(async function b() { f() })\nDeno.test({ name: 'c', fn: () => { f() } })\nDeno.test({ name: `d ${x}`, async fn() { f() } })\nDeno.test('e', { ignore: true }, f)\nDeno.test.only('g', async (t) => { await t.step('h', f) })\nx.Deno.test(function i() {})",
 			"a 1/1/2; b 0/0/1; c 0/0/2; d * 0/0/1; e: it is skipped; g 0/0/2"},
+		{"steps", "a_test.ts", "import { assertEquals as same } from './deps.ts'\nDeno.test('a', async (t) => {\n  await t.step('b', () => { same(f(1), 2) })\n  await t.step('c', () => same(f(2), 3))\n})", "a 2/2/3"},
 		{"no test", "a.js", "if (/x/.test('a')) { regexp.test('b') }\nclass A { test(a, b) { return a } it() {} }\nsuite.run()", ""},
 		{"options", "a.js", "test('a', { timeout: 5 }, () => { f() }); test('b', { skip: true }, () => {})", "a 0/0/2; b: it is skipped"},
 		{"throw", "a.js", "test('a', () => { if (f() !== 3) throw new Error('x'); if (g()) { throw h }\nif (i) j() })", "a 2/0/2"},
@@ -204,4 +205,67 @@ func FuzzJavaScript(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestStepsOfDeno: an assertion is reached for sure in a step that is awaited, and not in
+// one that may end before, is not awaited or belongs to something else.
+func TestStepsOfDeno(t *testing.T) {
+	t.Parallel()
+	for body, certain := range map[string]bool{
+		"await t.step('b', () => { same(f(1), 2) })":                                                          true,
+		"await t.step('b', () => same(f(1), 2))":                                                              true,
+		"await t.step('b', async (u) => { await u.step('c', async () => { same(await f(1), 2) }) })":          true,
+		"await t.step(function b() { same(f(1), 2) })":                                                        true,
+		"t.step('b', () => { same(f(1), 2) })":                                                                false,
+		"await u.step('b', () => { same(f(1), 2) })":                                                          false,
+		"await t.step('b', () => { if (g()) return; same(f(1), 2) })":                                         false,
+		"if (g()) return; await t.step('b', () => { same(f(1), 2) })":                                         false,
+		"if (g()) { await t.step('b', () => { same(f(1), 2) }) }":                                             false,
+		"await t.step('b', h(() => { same(f(1), 2) }))":                                                       false,
+		"await t.step('b', g() ? h : () => { same(f(1), 2) })":                                                false,
+		"await t.step('b', async (u) => { await t.step('c', async () => { same(f(1), 2) }) })":                false,
+		"await t.step('b', async (u) => { u.step('c', async () => { same(f(1), 2) }) })":                      false,
+		"await t.step('b', function* () { same(f(1), 2) })":                                                   false,
+		strings.Repeat("await t.step('b', async (t) => { ", 40) + "same(f(1), 2)" + strings.Repeat(" })", 40): false,
+	} {
+		f := mustParseJS(t, "a_test.ts", "import { assertEquals as same } from './deps.ts'\nDeno.test('a', async (t) => { "+body+" })").(*jsFile)
+		got := false
+		for _, p := range f.sites {
+			got = got || p.kind == Flip && p.certain
+		}
+		if got != certain {
+			t.Errorf("%s: certain %t, want %t", body, got, certain)
+		}
+	}
+}
+
+// TestUncheckedTypes: an edited file of TypeScript is not looked at by checkers of types,
+// and its tests stay in their lines where a line is empty or a break can go.
+func TestUncheckedTypes(t *testing.T) {
+	t.Parallel()
+	const test = "it('a', () => { expect(f()).toBe(1) })\n"
+	for name, tt := range map[string]struct {
+		file, src string
+		top       string // what the edited file begins with, but for edits
+		line      int    // of the test, the first is 1
+	}{
+		"JavaScript":             {"a.js", "\n" + test, "\nit('a'", 2},
+		"an empty line":          {"a.ts", "// one\n\nimport b from 'b'\n" + test, "// one\n// @ts-nocheck\nimport b from 'b'\nit('a'", 4},
+		"one in a comment":       {"a.ts", "/*\n\n*/\nimport b from 'b';\nimport c from 'c';\n" + test, "// @ts-nocheck\n/*\n\n*/\nimport b from 'b'; import c from 'c';\nit('a'", 6},
+		"a break behind a comma": {"a.ts", "import {\n  b,\n  c } from 'b'\n" + test, "// @ts-nocheck\nimport {\n  b,   c } from 'b'\nit('a'", 4},
+		"an empty line behind":   {"a.tsx", "import b from 'b'\n\n" + test, "// @ts-nocheck\nimport b from 'b'\nit('a'", 3},
+		"none":                   {"a.mts", "import b from 'b'\n" + test, "// @ts-nocheck\nimport b from 'b'\nit('a'", 3},
+		"a template":             {"a.ts", "const a = `;\n\n`\n" + test, "// @ts-nocheck\nconst a = `;\n\n`\nit('a'", 5},
+		"an interpreter":         {"a.ts", "#!/usr/bin/env x\nimport b from 'b';\n" + test, "#!/usr/bin/env x\n// @ts-nocheck\nimport b from 'b'; it('a'", 3},
+		"lines of Windows":       {"a.ts", "import b from 'b';\r\nimport c from 'c';\r\n" + test, "// @ts-nocheck\r\nimport b from 'b'; import c from 'c';\r\nit('a'", 3},
+	} {
+		edited, err := mustParseJS(t, tt.file, tt.src).Edit(Orders{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(string(edited), "\n")
+		if !strings.HasPrefix(string(edited), tt.top) || !strings.Contains(lines[tt.line-1], "it('a'") {
+			t.Errorf("%s: test in line %d? begins with\n%s", name, tt.line, strings.Join(lines[:5], "\n"))
+		}
+	}
 }

@@ -77,13 +77,7 @@ func (b *jsBody) sites() {
 	if !b.f.generate && !b.fixed && (len(params) == 0 || params[0] != "") {
 		b.add(fail)
 	}
-	b.early = len(p.tokens)
-	for i := b.f.body.from; i < b.f.body.to && b.f.block >= 0; i++ {
-		if p.text(i) == "return" && p.is(i, jsName) && p.owner[i] == b.f.block {
-			b.early = i
-			break
-		}
-	}
+	b.early = p.firstReturn(b.f)
 	b.statements(callback >= 0)
 	for i := b.f.params.from; i < b.f.body.to; i++ {
 		b.assertion(i)
@@ -209,23 +203,77 @@ func (p *jsParser) operandEnds(i int) bool {
 	return true
 }
 
-// certain says whether an expression is reached whenever the test passes: it is a
-// statement of the test itself, and no return is in front of it.
-func (b *jsBody) certain(i int) bool {
-	p := b.p
-	if b.f.block < 0 {
-		return i == b.f.body.from || i == b.f.body.from+1 && p.text(i-1) == "await"
+// firstReturn is where a function may end before its end, or behind all tokens.
+func (p *jsParser) firstReturn(f jsFunction) int {
+	for i := f.body.from; i < f.body.to && f.block >= 0; i++ {
+		if p.text(i) == "return" && p.is(i, jsName) && p.owner[i] == f.block {
+			return i
+		}
 	}
-	if p.parent[i] != b.f.block {
+	return len(p.tokens)
+}
+
+// certain says whether an expression is reached whenever the test passes: it is a
+// statement of the test itself or of a step of it, and no return is in front of it.
+func (b *jsBody) certain(i int) bool {
+	return b.p.reached(b.f, b.early, i) || b.inStep(i, maxSteps)
+}
+
+// reached says whether an expression is a statement of a function itself that is reached
+// whenever it comes to its end: early is its first return.
+func (p *jsParser) reached(f jsFunction, early, i int) bool {
+	if f.block < 0 {
+		return i == f.body.from || i == f.body.from+1 && p.text(i-1) == "await"
+	}
+	if p.parent[i] != f.block {
 		return false
 	}
 	first := i
-	for first > b.f.body.from && slices.Contains([]string{"await", "return", "void"}, p.text(first-1)) {
+	for first > f.body.from && slices.Contains([]string{"await", "return", "void"}, p.text(first-1)) {
 		first--
 	}
-	if b.early < first {
+	if early < first {
 		return false
 	}
 	before := first - 1
-	return before < b.f.body.from || p.text(before) == ";" && p.is(before, jsPunct) || p.text(before) == "}" && p.is(before, jsPunct) && p.tokens[first].line || p.breaks(before)
+	return before < f.body.from || p.text(before) == ";" && p.is(before, jsPunct) || p.text(before) == "}" && p.is(before, jsPunct) && p.tokens[first].line || p.breaks(before)
+}
+
+// maxSteps bounds steps in each other.
+const maxSteps = 8
+
+// inStep says whether an expression is reached in a step of a test of Deno, as in
+// await t.step("title", () => { … }): one that fails has its test fail.
+func (b *jsBody) inStep(i, depth int) bool {
+	p := b.p
+	call, f, ok := b.step(i, depth)
+	return ok && p.reached(f, p.firstReturn(f), i) && (p.reached(b.f, b.early, call) || b.inStep(call, depth-1))
+}
+
+// step is the call of the step whose function an expression is in, and that function.
+func (b *jsBody) step(i, depth int) (call int, f jsFunction, ok bool) {
+	p := b.p
+	open := p.parent[i]
+	if open >= 0 && p.text(open) == "{" {
+		open = p.parent[open]
+	}
+	if depth == 0 || open < 4 || p.text(open) != "(" || p.text(open-1) != "step" || p.text(open-2) != "." || !p.name(open-3) || p.text(open-4) != "await" {
+		return 0, f, false
+	}
+	args, ok := p.arguments(open)
+	if !ok || len(args) == 0 {
+		return 0, f, false
+	}
+	if f, ok = p.functionIn(args[len(args)-1]); !ok || f.generate {
+		return 0, f, false
+	}
+	call = open - 3
+	of := b.f
+	if p.parent[call] != of.block {
+		if _, of, ok = b.step(call, depth-1); !ok {
+			return 0, f, false
+		}
+	}
+	params := p.params(of)
+	return call, f, len(params) > 0 && params[0] == p.text(call)
 }
