@@ -32,8 +32,8 @@ func escapes(p, target string) bool {
 }
 
 // classify says whether a change is to tests or to runner configuration, and
-// what is wrong with it under protect and extend. Why one of a file that shells of the
-// tests read is a change of tests is kept.
+// what is wrong with it under protect and extend. Why a change counts as one of tests is
+// kept where its name does not say so.
 func (o *overlays) classify(root *os.Root, p *Plan, c tree.Change, inBase bool, steers *steering) (bool, *reason.Finding) {
 	tampering := func(detail string) *reason.Finding {
 		if p.Tests != RuleExtend { // under protect it is left out
@@ -84,11 +84,10 @@ func (o *overlays) classify(root *os.Root, p *Plan, c tree.Change, inBase bool, 
 		return true, tampering(why)
 	}
 	if steers.readByShells(c.Path, inBase) {
-		why := steers.reachesShell(root, c)
-		if why != "" {
-			o.because = append(o.because, c.Path+" is read by the shell that runs the tests, and "+why)
+		if why := steers.takesShell(root, c, p.isTest); why != "" {
+			return true, tampering("the shell that runs the tests reads it, and " + why)
 		}
-		return why != "", nil
+		return false, nil
 	}
 	covers := steers.covers(c.Path, inBase)
 	if covers && c.Kind != tree.Delete && !makefile().MatchString(c.Path) && !cmakeFile().MatchString(c.Path) {

@@ -13,8 +13,8 @@ import (
 
 // A shell script that reads a file into itself lends it its shell. Such a file is a
 // part of the tests where the script is one, and of the product where the script is
-// that. Of a part of the tests a change may still be one of the product alone, as a
-// library is tried by scripts that read it: package shell says so.
+// that. One that only shells read is code that the tests try, whatever it does in their
+// shell, but for what takes the place of their commands: package shell says so.
 
 // Bounds of the search in shell scripts that no command names: a loop calls them.
 const maxShellTests = 1000
@@ -48,6 +48,13 @@ func (r *reacher) sources(text, file string, dirs []string, depth int, isTest bo
 			for _, p := range wordPaths(dirs, w) {
 				found = found || r.isFile(p)
 				read(p)
+			}
+			// A script that goes to another directory first, or is read from one.
+			if up := strings.LastIndex("/"+w, "/../"); up >= 0 && !found {
+				for _, p := range wordPaths(dirs, w[up+len("../"):]) {
+					found = found || r.isFile(p)
+					read(p)
+				}
 			}
 		}
 		if !found && strings.ContainsAny(word, "$`*?[") {
@@ -269,17 +276,20 @@ func (s *steering) readByShells(p string, inBase bool) bool {
 	})
 }
 
-// reachesShell says how a change of a file that the shells of the tests read could
-// reach them, and "" where it cannot.
-func (s *steering) reachesShell(root *os.Root, c tree.Change) string {
+// takesShell says how a change of a file that the shells of the tests read takes something
+// away from them, and "" where it does not: what else it does there is for the control.
+// Functions of other files of the product are none of the tests.
+func (s *steering) takesShell(root *os.Root, c tree.Change, isTest func(string) bool) string {
 	before, err := textBefore(root, c.Path)
 	if err != nil {
 		return "it cannot be read in the base"
 	}
 	after, err := textAfter(c)
 	if err != nil || after == nil {
-		return "it is no file any more"
+		return "" // the tests miss it, if they need it
 	}
-	others := slices.DeleteFunc(slices.Clone(s.scripts), func(script shell.Script) bool { return script.Path == c.Path })
-	return shell.Reaches(string(before), string(after), others)
+	tests := slices.DeleteFunc(slices.Clone(s.scripts), func(script shell.Script) bool {
+		return script.Path == c.Path || s.sourced[script.Path] && !isTest(script.Path)
+	})
+	return shell.Shadows(string(before), string(after), tests)
 }

@@ -34,6 +34,7 @@ func TestReachSourced(t *testing.T) {
 		"by a variable":                      {files{"t.sh": "L=src/lib.sh\n. \"$L\"\n", "src/lib.sh": ""}, "sh t.sh", "src/lib.sh? t.sh"},
 		"in a directory by a variable":       {files{"t.sh": "D=$(git rev-parse --show-toplevel)/code/sh\n. \"$D/lib.sh\"\n", "code/sh/lib.sh": "", "a/blib.sh": ""}, "sh t.sh", "code/sh/lib.sh? t.sh"},
 		"all of a directory":                 {files{"t.sh": "for f in lib/*.sh; do . \"$f\"; done\n", "lib/a.sh": "", "lib/b.sh": "", "lib/c": ""}, "sh t.sh", "lib/a.sh? lib/b.sh? lib/c? t.sh"},
+		"from another directory":             {files{"t.sh": "cd tests; . ../lib\n", "lib": ""}, "sh t.sh", "lib? t.sh"},
 		"named as well":                      {files{"t.sh": ". ./lib.sh\n", "lib.sh": ""}, "sh t.sh && sh lib.sh", "lib.sh t.sh"},
 		"run as the product as well":         {files{"t.sh": ". ./lib.sh\n./lib.sh x | diff - out\n", "lib.sh": "#!/bin/sh\n"}, "sh t.sh", "lib.sh? t.sh"},
 		"one that runs tests":                {files{"t.sh": ". ./lib.sh\n", "lib.sh": "go test ./...\n"}, "sh t.sh", "lib.sh t.sh"},
@@ -73,32 +74,52 @@ func TestReachSourced(t *testing.T) {
 func TestSourcedLibraries(t *testing.T) {
 	t.Parallel()
 	sb := realSandbox(t)
-	const lib = "slugify() { printf '%s\\n' \"$1\" | tr A-Z a-z | tr ' ' _; }\n"
+	const lib = "slugify() { printf '%s\\n' \"$1\" | tr A-Z a-z | tr ' ' _; }\nparse() { KEY=${1%%=*}; VALUE=${1#*=}; }\n"
 	fix := strings.Replace(lib, "tr ' ' _", "tr ' ' -", 1)
 	base := files{
 		"lib.sh": lib, "run.sh": "#!/bin/sh\nfor t in tests/*.sh; do bash \"$t\" || exit 1; done\n",
 		"tests/slug.sh": "#!/bin/bash\n. ./lib.sh\nfails=0\ncheck() {\n  if [ \"$1\" != \"$2\" ]; then echo \"want $1, got $2\"; fails=1; fi\n}\n" +
-			"check a-b \"$(slugify 'A b')\"\nexit \"$fails\"\n",
+			"check a-b \"$(slugify 'A b')\"\nparse \"k=$(slugify 'A b')\"\ncheck a-b \"$VALUE\"\nexit \"$fails\"\n",
 	}
+	green := maps.Clone(base)
+	green["lib.sh"] = fix
 	for _, tc := range []struct {
 		name, lib string
 		want      reason.Code
 	}{
 		{"mended", fix, ""},
-		{"mended with a helper", "_dashes() { tr ' ' -; }\nslugify() { printf '%s\\n' \"$1\" | tr A-Z a-z | _dashes; }\n", ""},
+		{"mended with a helper", "_dashes() { tr ' ' -; }\n" + strings.Replace(fix, "tr ' ' -", "_dashes", 1), ""},
+		{"calculations", strings.Replace(fix, "KEY=", "local n=0 i; for i in a b; do n=$((n + 1)); done; printf -v KEY %s $n; (( n += 1 )); KEY=", 1), ""},
+		{"settings put back", strings.Replace(fix, "KEY=", "local old=$IFS; set -f; IFS=:; set +f; IFS=$old; KEY=", 1), ""},
+		{"done when it is read", "declare -a PARTS=()\nMAX=${MAX:-3}\n" + fix, ""},
+		{"a guard", fix + "if [ \"$0\" = lib.sh ]; then slugify \"$@\"; exit; fi\n", ""},
 		{"ended", lib + "exit 0\n", reason.VerifierTampering},
+		{"ended in a branch", lib + "if [ -n \"$0\" ]; then exit 0; fi\n", reason.VerifierTampering},
 		{"ended later", lib + "trap 'exit 0' EXIT\n", reason.VerifierTampering},
+		{"ended by a function", strings.Replace(lib, "KEY=", "exit 0; KEY=", 1), reason.VerifierTampering},
+		{"failures forgotten", strings.Replace(lib, "VALUE=", "fails=0; VALUE=a-b; : ", 1), reason.VerifierTampering},
+		{"failures that stay", lib + "readonly fails=0\n", reason.VerifierTampering},
 		{"an assertion replaced", lib + "[() { return 1; }\n", reason.VerifierTampering},
 		{"a program of the tests replaced", lib + "exit() { command exit 0; }\n", reason.VerifierTampering},
+		{"in one test only", lib + "case $0 in *slug.sh) if() { :; }; exit 0 ;; esac\n", reason.VerifierTampering},
 	} {
-		for _, command := range []string{"./run.sh", "bash tests/slug.sh"} {
-			t.Run(tc.name+", "+command, func(t *testing.T) {
+		for _, run := range []struct {
+			command string
+			base    files
+		}{{"./run.sh", base}, {"bash tests/slug.sh", base}, {"./run.sh", green}} {
+			name := tc.name + ", " + run.command
+			if run.base["lib.sh"] == fix {
+				if name += ", nothing to mend"; tc.lib == fix {
+					continue
+				}
+			}
+			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				lower := base.write(t)
+				lower := run.base.write(t)
 				if err := os.Chmod(lower+"/run.sh", 0o755); err != nil {
 					t.Fatal(err)
 				}
-				v, err := Run(t.Context(), sb, Plan{Lower: lower, Patch: files{"lib.sh": tc.lib}.changes(), Commands: []string{command}, Scratch: t.TempDir()})
+				v, err := Run(t.Context(), sb, Plan{Lower: lower, Patch: files{"lib.sh": tc.lib}.changes(), Commands: []string{run.command}, Scratch: t.TempDir()})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -3,23 +3,19 @@ package shell
 import (
 	"path"
 	"strings"
-
-	"remit/proof/form"
 )
 
-// builtin says whether a name is one of a builtin command of sh, dash, busybox or bash,
-// and harmless that it has no effect on the shell beyond what a function may have.
-func builtin(name string) (harmless, is bool) {
+// builtin says whether a name is one of a builtin command of sh, dash, busybox or bash.
+func builtin(name string) bool {
 	switch name {
-	case "echo", "true", "false", ":", "pwd", "return", "test", "[", "printf", "shift", "local", "read":
-		return true, true
-	case ".", "source", "alias", "bg", "bind", "break", "builtin", "caller", "cd", "chdir", "command", "compgen", "complete", "compopt", "continue", "declare", "dirs", "disown",
+	case "echo", "true", "false", ":", "pwd", "return", "test", "[", "printf", "shift", "local", "read",
+		".", "source", "alias", "bg", "bind", "break", "builtin", "caller", "cd", "chdir", "command", "compgen", "complete", "compopt", "continue", "declare", "dirs", "disown",
 		"enable", "eval", "exec", "exit", "export", "fc", "fg", "getopts", "hash", "help", "history", "jobs", "kill", "let", "logout", "mapfile", "newgrp", "popd", "print", "pushd",
 		"readarray", "readonly", "set", "shopt", "suspend", "times", "trap", "type", "typeset", "ulimit", "umask", "unalias", "unset", "wait", "[[", "coproc", "time", "env", "nohup",
 		"setopt", "nameref":
-		return false, true
+		return true
 	}
-	return false, false
+	return false
 }
 
 // Program says whether a name is one of a program that tests use, and whose place a
@@ -49,10 +45,3 @@ func isShell(program string) bool {
 func takesCode(option string) bool {
 	return strings.HasPrefix(option, "-") && !strings.HasPrefix(option, "--") && strings.Contains(option, "c")
 }
-
-var (
-	commandName = form.Lazy(`^[A-Za-z0-9_./:+@%,-]+$|^\[$`)
-	number      = form.Lazy(`^-?[0-9]+$`)
-	// Variables that a shell or a program acts on, however harmless they look.
-	ownVariable = form.Lazy(`^(?:BASH.*|LD_.*|LC_.*|GLIBC_.*|PS[0-4]|PATH|IFS|ENV|CDPATH|HOME|TMPDIR|LANG|LANGUAGE|SHELL.*|POSIXLY_CORRECT|GLOBIGNORE|EXECIGNORE|PROMPT_.*|FUNCNEST|TMOUT|TIMEFORMAT|OPT.*|MAIL.*|HIST.*|PWD|OLDPWD)$`)
-)

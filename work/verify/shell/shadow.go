@@ -3,6 +3,7 @@ package shell
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
 
@@ -13,10 +14,10 @@ import (
 var ofBats = form.Lazy(`^(?:run|load|skip|setup\w*|teardown\w*|bats_\w+|batslib_\w+|(?:assert|refute)(?:_\w+)?)$`)
 
 // Shadows says how the change of a file from before to after takes something away from
-// the tests of bats that read it, in words that begin with the line, and "" where it does
-// not: a function that the base does not have with the name of one of bats, of the tests or
-// of a command that they use, or a new call that can make one. The tests are the files of
-// bats and what they load.
+// the tests that read it into their shell, in words that begin with the line, and "" where
+// it does not: a function that the base does not have with the name of one of bats, of the
+// tests or of a command that they use, a new call that can make one, one that ends the
+// shell when the file is read, or a variable that they count their failures in. The tests are scripts, or files of bats and what they load.
 func Shadows(before, after string, tests []Script) string {
 	is, err := parse(syntax.LangBash, after)
 	if err != nil || len(after) > maxScript {
@@ -29,8 +30,7 @@ func Shadows(before, after string, tests []Script) string {
 	if was, err := parse(syntax.LangBash, before); err == nil {
 		shadowing(was, func(name string, _ uint) { had[name] = true }, func(what string, _ uint) { makes[what]++ })
 	}
-	u := uses{}
-	u.init()
+	u, bats := commands{named: map[string]bool{}, defines: map[string]bool{}}, false
 	for _, t := range tests {
 		tree, err := parse(syntax.LangBats, t.Text)
 		if err != nil {
@@ -38,32 +38,39 @@ func Shadows(before, after string, tests []Script) string {
 		}
 		for _, s := range tree.Stmts {
 			if test, ok := s.Cmd.(*syntax.TestDecl); ok {
+				bats = true
 				u.add(test.Body)
 			} else {
 				u.add(s)
 			}
 		}
 	}
-	why := ""
+	why := counts(before, is, tests)
 	shadowing(is, func(name string, line uint) {
-		_, builtin := builtin(name)
 		switch {
 		case why != "" || had[name]:
-		case builtin, ofBats().MatchString(name):
+		case builtin(name), strings.HasPrefix(name, "command_not_found"), bats && ofBats().MatchString(name):
 			why = fmt.Sprintf("line %d: a function takes the name of the command %s", line, name)
 		case u.defines[name] || u.named[name] && (Program(name) || name == "fail" || name == "flunk"):
 			why = fmt.Sprintf("line %d: a function takes the name of %s, which the tests use", line, name)
 		}
 	}, func(what string, line uint) {
 		if makes[what]--; makes[what] < 0 && why == "" {
-			why = fmt.Sprintf("line %d: %s can take the place of a command", line, what)
+			why = fmt.Sprintf("line %d: %s", line, what)
 		}
 	})
 	return why
 }
 
-// shadowing visits the functions of a script, and the commands that can make one.
+// shadowing visits the functions of a script, and the commands that can make one or end
+// what reads the script.
 func shadowing(tree *syntax.File, function, makes func(name string, line uint)) {
+	const can = " can take the place of a command"
+	for _, s := range tree.Stmts {
+		if _, name, _ := commandOf(s.Cmd); name == "exit" || name == "exec" {
+			makes(name+" ends what reads the file", s.Pos().Line())
+		}
+	}
 	syntax.Walk(tree, func(n syntax.Node) bool {
 		switch n := n.(type) {
 		case *syntax.FuncDecl:
@@ -72,11 +79,11 @@ func shadowing(tree *syntax.File, function, makes func(name string, line uint)) 
 			}
 		case *syntax.Assign:
 			if n.Name != nil && slices.Contains([]string{"PATH", "BASH_ENV", "ENV"}, n.Name.Value) {
-				makes(n.Name.Value+"=", n.Pos().Line())
+				makes(n.Name.Value+"="+can, n.Pos().Line())
 			}
 		case *syntax.CallExpr:
 			if _, name, _ := commandOf(n); slices.Contains([]string{"alias", "eval", "enable", "hash", "trap"}, name) {
-				makes(name, n.Pos().Line())
+				makes(name+can, n.Pos().Line())
 			}
 		}
 		return true

@@ -25,7 +25,7 @@ func Sources(text string) (words []string) {
 				words = append(words, printed(n.Value))
 			}
 		case *syntax.BinaryCmd:
-			if call, name, _ := commandOf(n.Y.Cmd); call != nil && isPipe(n.Op) && len(call.Args) == 1 && isShell(name) {
+			if call, name, _ := commandOf(n.Y.Cmd); call != nil && (n.Op == syntax.Pipe || n.Op == syntax.PipeAll) && len(call.Args) == 1 && isShell(name) {
 				words = append(words, printed(n.X))
 			}
 		case *syntax.CallExpr:
@@ -64,76 +64,4 @@ func Sources(text string) (words []string) {
 		return true
 	})
 	return words
-}
-
-// shells takes in the script that a shell is started with: sh -c '…', also behind env,
-// timeout and the like.
-func (u *uses) shells(args []*syntax.Word, output bool) {
-	started := false
-	for i, w := range args {
-		text, plain := literal(w)
-		switch {
-		case plain && isShell(text):
-			started = true
-		case started && plain && takesCode(text) && i+1 < len(args):
-			u.script(args[i+1], output)
-			return
-		}
-	}
-}
-
-// input takes in a script that a shell reads from a here-document.
-func (u *uses) input(s *syntax.Stmt, output bool) {
-	if _, name, _ := commandOf(s.Cmd); !isShell(name) {
-		return
-	}
-	for _, r := range s.Redirs {
-		if r.Hdoc != nil {
-			u.script(r.Hdoc, output)
-		} else if r.Op == syntax.WordHdoc {
-			u.script(r.Word, output)
-		}
-	}
-}
-
-// script takes in what a word says as a script.
-func (u *uses) script(w *syntax.Word, output bool) {
-	text, ok := "", true
-	syntax.Walk(w, func(n syntax.Node) bool {
-		switch n := n.(type) {
-		case *syntax.Lit:
-			text += n.Value
-		case *syntax.SglQuoted:
-			text += n.Value
-		case *syntax.ParamExp:
-			name := "x"
-			if n.Param != nil {
-				name = n.Param.Value
-			}
-			text += "$" + name
-			return false
-		case *syntax.CmdSubst, *syntax.ArithmExp, *syntax.ProcSubst:
-			ok = false
-			return false
-		}
-		return true
-	})
-	tree, err := parse(syntax.LangBash, text)
-	if !ok || err != nil {
-		u.indirect(output)
-		u.runsOutput(w)
-		return
-	}
-	walk(tree, func(n syntax.Node, inner bool) {
-		switch n := n.(type) {
-		case *syntax.FuncDecl:
-			if n.Name != nil {
-				u.defines[n.Name.Value] = true
-			}
-		case *syntax.CallExpr:
-			if len(n.Args) > 0 {
-				u.command(n.Args, output || inner)
-			}
-		}
-	})
 }

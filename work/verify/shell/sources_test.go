@@ -2,6 +2,7 @@ package shell
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -65,5 +66,32 @@ func TestShadows(t *testing.T) {
 	}
 	if why := Shadows("import os\nif os: pass\n", "import os\nif os:\n  pass\n", tests); why != "" {
 		t.Error(why)
+	}
+}
+
+// TestCounters: a file that scripts read does not come by what they count their failures
+// in, however they count and it comes.
+func TestCounters(t *testing.T) {
+	t.Parallel()
+	const before = "f() { KEY=$1; }\n"
+	for test, name := range map[string]string{
+		"fails=0\nok || fails=1\nexit $fails\n":                        "fails",
+		"bad=0\nok || bad=$((bad + 1))\n[ \"$bad\" = 0 ]\n":            "bad",
+		"ok || ((bad++))\nfinish\n":                                    "bad",
+		"ok || (( bad += 1 ))\nfinish\n":                               "bad",
+		"ok || bad=1\n[[ $bad -eq 0 ]] && echo fine\n":                 "bad",
+		"check() { [ $1 = $2 ] || status=1; }\ntest \"$status\" = 0\n": "status",
+	} {
+		tests := []Script{{"test/a.sh", test}}
+		for code, found := range map[string]bool{
+			"f() { X=0; KEY=$1; }\n": true, "f() { KEY=$1; }\nreadonly X=0\n": true, "f() { unset X; KEY=$1; }\n": true, "f() { read X; }\n": true,
+			"f() { printf -v X 0; }\n": true, "f() { (( X = 0 )); }\n": true, "f() { declare -n r=X; r=0; }\n": true, "f() { for X in 0; do :; done; }\n": true,
+			"f() { : ${X:=0}; }\n": true, "f() { let X=0; }\n": true, "f() { export X=0; }\n": true,
+			"f() { local X=0; X=1; KEY=$1; }\n": false, "f() { echo \"X is $X\"; }\n": false, "f() { KEY=0; }\n": false, "g() { n=$((n + 1)); }\n" + before: false,
+		} {
+			if why := Shadows(before, strings.ReplaceAll(code, "X", name), tests); (why != "") != found {
+				t.Errorf("%q of %q: %q", code, test, why)
+			}
+		}
 	}
 }
