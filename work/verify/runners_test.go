@@ -171,16 +171,17 @@ func denoProject(name, command string) runnerProject {
 		"Deno.test('adds', () => assertEquals(add(2, 2), 4))\nDeno.test(function subs() { assert.strictEqual(sub(3, 2), 1) })\n" +
 		"Deno.test({ name: 'fails, in an object', fn() { assertThrows(() => { throw new TypeError('x') }, TypeError) } })\n" +
 		"Deno.test({ name: 'waits', fn: async () => { await Promise.resolve(); assertEquals([sub(3, 1)], [2]) } })\n" +
+		"Deno.test('adds in a step', async (t) => {\n  await t.step('one', () => { assertEquals(add(2, 2), 4) })\n})\n" +
 		"Deno.test('has steps', { permissions: 'inherit' }, async (t) => { await t.step('one', () => assertEquals(sub(1, 1), 0)) })\n" +
 		"Deno.test({ name: 'is left out', ignore: true, fn() {} })\n"
 	asserts := "import assert from 'node:assert'\nexport function assertEquals<T>(got: T, want: T): void { assert.deepStrictEqual(got, want) }\n" +
 		"export function assertThrows(f: () => void, of: ErrorConstructor | TypeErrorConstructor): void { assert.throws(f, of) }\n"
-	lines := "'running 5 tests from ./" + file + "\\nadds ... ok (1ms)\\nsubs ... ok (1ms)\\nfails, in an object ... ok (1ms)\\nwaits ... ok (1ms)\\nhas steps ... ok (1ms)\\nis left out ... ignored (0ms)\\n\\nok | 5 passed | 0 failed | 1 ignored (2ms)\\n'"
+	lines := "'running 6 tests from ./" + file + "\\nadds ... ok (1ms)\\nadds in a step ... ok (1ms)\\nsubs ... ok (1ms)\\nfails, in an object ... ok (1ms)\\nwaits ... ok (1ms)\\nhas steps ... ok (1ms)\\nis left out ... ignored (0ms)\\n\\nok | 6 passed | 0 failed | 1 ignored (2ms)\\n'"
 	in := func(title string) string { return file + " > " + title }
 	return runnerProject{name: name, npm: true, needs: denoProgram + " --version", command: command,
-		base:   files{"deno.json": "{\"name\": \"calc\"}\n", "calc.ts": tsBad, file: test, "test/assert.ts": asserts},
+		base:   files{"deno.json": "{\"name\": \"calc\", \"compilerOptions\": {\"noUnusedLocals\": true, \"noUncheckedIndexedAccess\": true}}\n", "calc.ts": tsBad, file: test, "test/assert.ts": asserts},
 		honest: files{"calc.ts": tsGood}, wrong: files{"calc.ts": tsOther},
-		fixed: []string{in("adds")}, kept: []string{in("fails, in an object"), in("has steps"), in("subs"), in("waits")},
+		fixed: []string{in("adds"), in("adds in a step")}, kept: []string{in("fails, in an object"), in("has steps"), in("subs"), in("waits")},
 		attacks: map[string]files{
 			"assertions do nothing":   {"calc.ts": "import assert from 'node:assert'\nassert.deepStrictEqual = () => {}\n" + tsBad},
 			"tests do nothing":        {"calc.ts": "const was = Deno.test; Object.defineProperty(Deno, 'test', { value: (...a: unknown[]) => (was as any)(typeof a[0] === 'string' ? a[0] : (a[0] as any).name, () => {}) })\n" + tsBad},
