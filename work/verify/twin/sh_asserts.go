@@ -201,6 +201,9 @@ func (b *shBody) values(cmd *syntax.CallExpr, name string, holds, certain bool) 
 	default:
 		if len(args) > 2 && b.computed(args[1:]) {
 			if _, plain := b.literal(args[0], wayNear); plain {
+				if _, plain := b.literal(args[1], wayNear); !plain {
+					b.expected(cmd, args[0], wayNear, certain) // want, got, message; or name, got, want: the base shows which
+				}
 				args = args[1:] // a name or a message, it seems
 			}
 		}

@@ -45,6 +45,7 @@ func TestShellPlaces(t *testing.T) {
 		"another script":                {"for t in *; do sh \"$t\" || exit 1; done\n:\n", ""},
 		"a variable that is set for it": {"A=b grep -q x f || exit 1\n:\n", ""},
 		"strict":                        {"set -eu\n[ a = b ]\n! [ a = b ]\ngrep -v x f\n[ a = b ] && :\n", "flip expect flip fail"},
+		"a message at the end":          {"assert_eq 4 \"$(y)\" message\nassert_eq '' \"$(z)\" other\n:\n", "expect expect expect expect fail"},
 		"a counter":                     {"check x 4 \"$(y)\"\nis \"$(y)\" 'a b' message\n:\n", "expect expect fail"},
 		"patterns":                      {"[[ $a == *\"b\"* && $c == d* ]] || exit 1\n:\n", "flip expect expect fail"},
 	} {
