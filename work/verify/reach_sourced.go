@@ -43,18 +43,18 @@ func (r *reacher) sources(text, file string, dirs []string, depth int, isTest bo
 	}
 	for _, word := range said {
 		found := false
-		words := fileWords(shellVariable().ReplaceAllString(word, " "))
-		for _, w := range words {
+		readWord := func(w string) {
 			for _, p := range wordPaths(dirs, w) {
 				found = found || r.isFile(p)
 				read(p)
 			}
+		}
+		words := fileWords(shellVariable().ReplaceAllString(word, " "))
+		for _, w := range words {
+			readWord(w)
 			// A script that goes to another directory first, or is read from one.
 			if up := strings.LastIndex("/"+w, "/../"); up >= 0 && !found {
-				for _, p := range wordPaths(dirs, w[up+len("../"):]) {
-					found = found || r.isFile(p)
-					read(p)
-				}
+				readWord(w[up+len("../"):])
 			}
 		}
 		if !found && strings.ContainsAny(word, "$`*?[") {
@@ -284,9 +284,12 @@ func (s *steering) takesShell(root *os.Root, c tree.Change, isTest func(string) 
 	if err != nil {
 		return "it cannot be read in the base"
 	}
+	if c.Kind == tree.Delete {
+		return "" // the tests miss it, if they need it
+	}
 	after, err := textAfter(c)
 	if err != nil || after == nil {
-		return "" // the tests miss it, if they need it
+		return "it is no file any more"
 	}
 	tests := slices.DeleteFunc(slices.Clone(s.scripts), func(script shell.Script) bool {
 		return script.Path == c.Path || s.sourced[script.Path] && !isTest(script.Path)

@@ -243,7 +243,7 @@ func TestLaySteering(t *testing.T) {
 
 		{name: "the script behind make", command: "make test", patch: files{"a.py": "2", "hack/run": "#!/bin/sh\nexit 0\n"}, head: "+a.py +hack/run", unedited: "+a.py"},
 		{name: "the script behind make, protect", rule: RuleProtect, command: "make test", patch: files{"a.py": "2", "hack/run": "#!/bin/sh\nexit 0\n"}, head: "+a.py"},
-		{name: "what that script reads", command: "sh -c 'make test'", patch: files{"hack/lib": "exit 0\n"}, head: "+hack/lib", unedited: "none"},
+		{name: "what that script reads", command: "sh -c 'make test'", patch: files{"hack/lib": "exit 0\n"}, head: "+hack/lib", unedited: "none", codes: "verifier_tampering"},
 		{name: "what the makefile includes", command: "make test", patch: files{"conf/rules.inc": "SHELL=/bin/true\n"}, head: "+conf/rules.inc", unedited: "none"},
 		{name: "a script of another command", command: "true", patch: files{"hack/run": "2"}, head: "+hack/run"},
 		{name: "the script of an npm script", command: "npm test", patch: files{"tools/unit.js": "2"}, head: "+tools/unit.js", unedited: "none"},

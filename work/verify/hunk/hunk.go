@@ -165,8 +165,7 @@ func (p *Patch) split(u *unit) ([]evidence.HunkOfPatch, error) {
 	case c.Kind == tree.File && isText && was == absent && len(b) > 0:
 		whole.First, whole.Last = 1, len(b)
 	case c.Kind == tree.File && isText && was == text && len(a) <= MaxLines && len(b) <= MaxLines && len(p.hunks) < MaxHunks:
-		same := func(a, b []byte) bool { return p.same(c.Path, a, b) }
-		if hunks := u.split(compare(a, b), a, b, same); len(hunks) > 0 {
+		if hunks := u.split(a, b, p.same); len(hunks) > 0 {
 			return hunks, nil
 		}
 		u.edits = nil
@@ -182,14 +181,14 @@ func (p *Patch) split(u *unit) ([]evidence.HunkOfPatch, error) {
 const maxComments = 50
 
 // split takes an edited text apart. Edits of comments alone are no parts.
-func (u *unit) split(edits []edit, a, b [][]byte, same func(a, b []byte) bool) (hunks []evidence.HunkOfPatch) {
-	after := bytes.Join(b, nil)
-	u.edits, u.comments = edits, make([]bool, len(edits))
-	path := evidence.DisplayPath(u.changes[0].Path)
-	for i, e := range edits {
-		without := func() []byte { return bytes.Join(slices.Concat(b[:e.b0], a[e.a0:e.a1], b[e.b1:]), nil) }
+func (u *unit) split(a, b [][]byte, same func(path string, a, b []byte) bool) (hunks []evidence.HunkOfPatch) {
+	file, after := u.changes[0].Path, bytes.Join(b, nil)
+	u.edits = compare(a, b)
+	u.comments = make([]bool, len(u.edits))
+	path := evidence.DisplayPath(file)
+	for i, e := range u.edits {
 		switch {
-		case len(edits) <= maxComments && same(without(), after):
+		case len(u.edits) <= maxComments && same(file, bytes.Join(slices.Concat(b[:e.b0], a[e.a0:e.a1], b[e.b1:]), nil), after):
 			u.comments[i] = true
 		case e.b0 == e.b1:
 			hunks = append(hunks, evidence.HunkOfPatch{Path: path, First: e.a0 + 1, Last: e.a1, Removed: true})

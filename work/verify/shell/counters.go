@@ -8,24 +8,13 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// counts says which variable that scripts count their failures in a file names more often
-// than before, and "" where there is none: set to another value, it has them forgotten
+// counts says which of the variables that scripts count their failures in a file names more
+// often than it did, and "" where there is none: set to another value, it has them forgotten
 // between one assertion and the next.
-func counts(before string, is *syntax.File, tests []Script) string {
-	names := map[string]bool{}
-	for _, t := range tests {
-		if tree, err := parse(syntax.LangBats, t.Text); err == nil {
-			counters(tree, names)
-		}
-	}
-	had := map[string]int{}
-	if was, err := parse(syntax.LangBash, before); err == nil {
-		for name := range names {
-			had[name], _ = mentions(was, name)
-		}
-	}
+func counts(was, is *syntax.File, names map[string]bool) string {
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if n, line := mentions(is, name); n > had[name] {
+		had, _ := mentions(was, name)
+		if n, line := mentions(is, name); n > had {
 			return fmt.Sprintf("line %d: it names %s, by which the tests say whether they failed", line, name)
 		}
 	}

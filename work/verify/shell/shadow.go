@@ -17,25 +17,29 @@ var ofBats = form.Lazy(`^(?:run|load|skip|setup\w*|teardown\w*|bats_\w+|batslib_
 // the tests that read it into their shell, in words that begin with the line, and "" where
 // it does not: a function that the base does not have with the name of one of bats, of the
 // tests or of a command that they use, a new call that can make one, one that ends the
-// shell when the file is read, or a variable that they count their failures in. The tests are scripts, or files of bats and what they load.
+// shell when the file is read, or a variable that they count their failures in. The tests
+// are scripts, or files of bats and what they load.
 func Shadows(before, after string, tests []Script) string {
+	was, err := parse(syntax.LangBash, before)
+	if err != nil {
+		was = &syntax.File{}
+	}
 	is, err := parse(syntax.LangBash, after)
 	if err != nil || len(after) > maxScript {
-		if was, err := parse(syntax.LangBash, before); err == nil && len(was.Stmts) > 0 {
+		if len(was.Stmts) > 0 {
 			return "it does not parse any more"
 		}
 		return "" // it is no script, in the base neither
 	}
 	had, makes := map[string]bool{}, map[string]int{}
-	if was, err := parse(syntax.LangBash, before); err == nil {
-		shadowing(was, func(name string, _ uint) { had[name] = true }, func(what string, _ uint) { makes[what]++ })
-	}
-	u, bats := commands{named: map[string]bool{}, defines: map[string]bool{}}, false
+	shadowing(was, func(name string, _ uint) { had[name] = true }, func(what string, _ uint) { makes[what]++ })
+	u, counted, bats := commands{named: map[string]bool{}, defines: map[string]bool{}}, map[string]bool{}, false
 	for _, t := range tests {
 		tree, err := parse(syntax.LangBats, t.Text)
 		if err != nil {
 			continue
 		}
+		counters(tree, counted)
 		for _, s := range tree.Stmts {
 			if test, ok := s.Cmd.(*syntax.TestDecl); ok {
 				bats = true
@@ -45,7 +49,7 @@ func Shadows(before, after string, tests []Script) string {
 			}
 		}
 	}
-	why := counts(before, is, tests)
+	why := counts(was, is, counted)
 	shadowing(is, func(name string, line uint) {
 		switch {
 		case why != "" || had[name]:

@@ -59,7 +59,9 @@ func (u *commands) add(n syntax.Node) {
 			}
 		case *syntax.CallExpr:
 			_, name, plain := commandOf(n)
-			u.named[name] = u.named[name] || plain
+			if plain {
+				u.named[name] = true
+			}
 			if isShell(name) || runsOthers().MatchString(name) {
 				for _, w := range n.Args[1:] {
 					words(w)

@@ -40,7 +40,7 @@ func SameCode(name string, a, b []byte) bool {
 // codeReaders read what is code in a text, a token each or a line each, by the end of the
 // name of the file.
 var codeReaders = map[string]func(name, src string) ([]string, error){
-	".go": codeOfGo, ".py": func(_, src string) ([]string, error) { return codeOfPython(src) },
+	".go": codeOfGo, ".py": codeOfPython,
 	".js": codeOfJS, ".mjs": codeOfJS, ".cjs": codeOfJS, ".jsx": codeOfJS, ".ts": codeOfJS, ".mts": codeOfJS, ".cts": codeOfJS, ".tsx": codeOfJS,
 	".php": codeOfScript(func(src string) ([]scriptToken, error) {
 		l, err := lexPHP(src)
@@ -94,13 +94,17 @@ func withMarks(src string, pieces []piece, marks func() *regexp.Regexp) []string
 	return out
 }
 
-// afterLine is the text of a token, which says whether a line begins with it. The first one of
-// a file does in any case.
-func afterLine(line bool, text string) string {
-	if line {
-		return "\n" + text
+// behindSpace is what is written in front of a token that is not the first one: that a line
+// begins with it, or that a space is there, which makes `> >` of `>>` and in Ruby decides
+// what a character is.
+func behindSpace(line, space bool) string {
+	switch {
+	case line:
+		return "\n"
+	case space:
+		return " "
 	}
-	return text
+	return ""
 }
 
 func codeOfJS(name, src string) ([]string, error) {
@@ -114,7 +118,7 @@ func codeOfJS(name, src string) ([]string, error) {
 		pieces = append(pieces, piece{0, first})
 	}
 	for i, t := range tokens {
-		pieces = append(pieces, piece{t.start, afterLine(t.line && i > 0, src[t.start:t.end])})
+		pieces = append(pieces, piece{t.start, behindSpace(i > 0 && t.line, false) + src[t.start:t.end]})
 	}
 	return withMarks(src, pieces, jsMarks), nil
 }
@@ -127,11 +131,7 @@ func codeOfScript(lex func(src string) ([]scriptToken, error), marks func() *reg
 		}
 		pieces, end := make([]piece, len(tokens)), 0
 		for i, t := range tokens {
-			// A space decides in Ruby what a character is.
-			pieces[i] = piece{t.start, afterLine(t.line && i > 0, src[t.start:t.end])}
-			if t.start > end && !t.line && i > 0 {
-				pieces[i].text = " " + pieces[i].text
-			}
+			pieces[i] = piece{t.start, behindSpace(i > 0 && t.line, i > 0 && t.start > end) + src[t.start:t.end]}
 			end = t.end
 		}
 		if strings.Contains(src[end:], "?>") || strings.Contains(src, "__END__") || strings.Contains(src, "__halt_compiler") || rubyHeredocs().MatchString(src) {
@@ -152,10 +152,7 @@ func codeOfBraces(lex func(src string) ([]braceToken, error), marks, unsure func
 		}
 		pieces, end := make([]piece, len(tokens)), 0
 		for i, t := range tokens {
-			pieces[i] = piece{t.start, src[t.start:t.end]}
-			if t.start > end && i > 0 { // `> >` is not `>>`
-				pieces[i].text = " " + pieces[i].text
-			}
+			pieces[i] = piece{t.start, behindSpace(false, i > 0 && t.start > end) + src[t.start:t.end]}
 			end = t.end
 		}
 		return withMarks(src, pieces, marks), nil
@@ -212,7 +209,7 @@ func codeOfShell(name, src string) ([]string, error) {
 }
 
 // codeOfPython reads lines without comments, and no lines without code.
-func codeOfPython(src string) (lines []string, err error) {
+func codeOfPython(_, src string) (lines []string, err error) {
 	if strings.Contains(strings.ReplaceAll(src, "\r\n", ""), "\r") || strings.Contains(src, "\f") {
 		return nil, errComments
 	}

@@ -302,7 +302,7 @@ found:
 	if !ok || !b.begins(first) {
 		return
 	}
-	b.chained(jsPlace{root: "($v$:) => $v.should", call: "(", tail: ")"}, first, span{first, i - 1}, i+1, c)
+	b.chained(jsPlace{root: "($v) => $v.should", call: "(", tail: ")"}, first, span{first, i - 1}, i+1, c)
 }
 
 // begins says whether a statement of the test begins at a token, so that nothing in

@@ -141,7 +141,7 @@ func (e *jsEdit) inserts(i int, s jsShape, number int) []insert {
 	p := &e.f.sites[i]
 	root := p.root
 	if strings.Contains(root, "$v") {
-		root = strings.NewReplacer("$v", one(e.draw, wordsLocal), "$:", e.typed()).Replace(root)
+		root = strings.ReplaceAll(root, "$v", one(e.draw, wordsLocal))
 	}
 	fill := strings.NewReplacer("$n", strconv.Itoa(number), "@", root, "%", p.call, "^", p.tail)
 	return e.f.around(i, jsShape{fill.Replace(s.open), fill.Replace(s.middle), fill.Replace(s.close)})

@@ -6,19 +6,7 @@ import (
 
 // scene draws the words of a shape.
 func (e *jsEdit) scene(more ...string) scene {
-	cast, self := "", ""
-	if e.f.types {
-		cast, self = " as any", "this: any, "
-	}
-	return e.sketch.scene(append(more, "$C", e.core, "$O", e.other, "$M", e.mate, "$N", e.note, "$:", e.typed(), "$!", cast, "$this", self)...)
-}
-
-// typed is the type of a variable.
-func (e *jsEdit) typed() string {
-	if e.f.types {
-		return ": any"
-	}
-	return ""
+	return e.sketch.scene(append(more, "$C", e.core, "$O", e.other, "$M", e.mate, "$N", e.note)...)
 }
 
 // jsShape is a shape in use: what is written in front of and behind an expression,
@@ -109,14 +97,14 @@ func (e *jsEdit) defineCore(core siteCore, window string, rows []siteRow) {
 // a test.
 const (
 	jsTracedTurn = `
-const $G = ($e$:)$: => $T;
+const $G = ($e) => $T;
 if ($C($b)) {
   $N($b, true);
   return $G(true);
 }
-const $L = ($e$:)$: => { $N($b, true); return $e; };
-const $S = ($e$:)$: => { $N($b, false); throw $e; };
-let $e$:;
+const $L = ($e) => { $N($b, true); return $e; };
+const $S = ($e) => { $N($b, false); throw $e; };
+let $e;
 try {
   $e = $G(false);
 } catch ($f) {
@@ -125,10 +113,10 @@ try {
 return $e && typeof $e.then === "function" ? $e.then($L, $S) : $L($e);`
 	jsTracedCallback = `
 if (typeof $a !== "function") return $a;
-const $d = ($f$:) => { const $e = $C($b); $N($b, $e ? "fail" : "pass"); if ($e) throw new Error("$w $x"); return $f; };
-const $e = ($f$:) => { $N($b, "fail"); throw $f; };
-return Object.defineProperty(function ($this...$c$:)$: {
-  let $G$:;
+const $d = ($f) => { const $e = $C($b); $N($b, $e ? "fail" : "pass"); if ($e) throw new Error("$w $x"); return $f; };
+const $e = ($f) => { $N($b, "fail"); throw $f; };
+return Object.defineProperty(function (...$c) {
+  let $G;
   try {
     $G = $a.apply(this, $c);
   } catch ($S) {
@@ -138,9 +126,9 @@ return Object.defineProperty(function ($this...$c$:)$: {
 }, "length", { value: $a.length });`
 	jsTracedDone = `
 if (typeof $a !== "function") return $a;
-return Object.defineProperty(function ($this...$d$:)$: {
+return Object.defineProperty(function (...$d) {
   const $e = $d[$q];
-  $d[$q] = Object.assign((...$f$:) => {
+  $d[$q] = Object.assign((...$f) => {
     if ($C($b) && !$f[0]) $f = [new Error("$w $x")];
     $N($b, $f[0] ? "fail" : "pass");
     return $e(...$f);
@@ -153,25 +141,25 @@ return Object.defineProperty(function ($this...$d$:)$: {
 // test is how it ended. $T are rows by number.
 const (
 	jsOpenRequire = `
-function $K()$: {
+function $K() {
   return (process.getBuiltinModule || require)("fs");
 }
 `
 	jsOpenImport = `
 // @ts-ignore
 import * as $L from "fs";
-function $K()$: {
+function $K() {
   return process.getBuiltinModule ? process.getBuiltinModule("fs") : $L;
 }
 `
 	jsTrace = `
-var $G$:;
-function $N($a$:, $b$: = undefined)$: {
+var $G;
+function $N($a, $b = undefined) {
   $G = $G || {
     $T
   };
   const $c = $G[$a];
-  const $d = ($e$:) => {
+  const $d = ($e) => {
     try {
       $K().appendFileSync($p, $k + $e + "\n");
     } catch {}

@@ -6,12 +6,11 @@ package twin
 //
 // The words are those of py_shapes.go, and:
 //
-//	$:      the type of a variable: nothing in JavaScript, ": any" in TypeScript
-//	$!      " as any" in TypeScript
-//	$this   the parameter that TypeScript wants for "this"
 //	$q      of a test that calls back: which argument that is
 //	@ % ^   of an assertion, see jsTurner
 //	$R      the function that makes another one of what assertions are taken from
+//
+// Nothing has a type: checkers of types do not look at an edited file, see uncheck.
 //
 // A test may run while its file is still being read, so that of what stands at the
 // end only functions are there: tables are made when they are first needed.
@@ -22,35 +21,35 @@ type jsWrap struct{ open, close, code string }
 
 var jsWraps = []jsWrap{
 	{"$F(", ", $n)", `
-function $F($a$:, $b$:)$: {
+function $F($a, $b) {
   $B
 }`},
 	{"$F($n, ", ")", `
-function $F($b$:, $a$:)$: {
+function $F($b, $a) {
   $B
 }`},
 	{"$F($n)(", ")", `
-function $F($b$:)$: {
-  return ($a$:)$: => {
+function $F($b) {
+  return ($a) => {
     $B
   };
 }`},
 	{"$F([", ", $n])", `
-function $F($K$:)$: {
+function $F($K) {
   let [$a, $b] = $K;
   $B
 }`},
 	{"$F({ $m: ", ", $w: $n })", `
-function $F({ $m: $a, $w: $b }$:)$: {
+function $F({ $m: $a, $w: $b }) {
   $B
 }`},
 	{"$F(", `, "$w", $n)`, `
-function $F($a$:, $K$:, $b$:)$: {
+function $F($a, $K, $b) {
   $B
 }`},
 	{"$F().$m(", ", $n)", `
-function $F()$: {
-  return { $m($a$:, $b$:)$: {
+function $F() {
+  return { $m($a, $b) {
     $B
   } };
 }`},
@@ -94,13 +93,13 @@ return $O($a, $b);`, `
 const $e = [$a];
 if ($C($b)) $e.push($O($a, $b));
 return $e.pop();`, `
-return ($C($b) ? $O : ($e$:) => $e)($a, $b);`, `
+return ($C($b) ? $O : ($e) => $e)($a, $b);`, `
 return [() => $a, () => $O($a, $b)][Number($C($b))]();`, `
 for (let $e = $C($b); $e; $e = false) $a = $O($a, $b);
 return $a;`, `
 while ($C($b)) return $O($a, $b);
 return $a;`, `
-const $e$: = $C($b) && [$O($a, $b)];
+const $e = $C($b) && [$O($a, $b)];
 return $e ? $e[0] : $a;`, `
 switch ($C($b)) {
   case true:
@@ -112,9 +111,9 @@ switch ($C($b)) {
 
 // jsResults are bodies that return the value of a test, or fail when it is there.
 var jsResults = []string{`
-const $e = ($f$:) => { if ($C($b)) throw new Error("$w $x"); return $f; };
+const $e = ($f) => { if ($C($b)) throw new Error("$w $x"); return $f; };
 return $a && typeof $a.then === "function" ? $a.then($e) : $e($a);`, `
-if ($a && typeof $a.then === "function") return $a.then(($e$:) => $C($b) ? Promise.reject(new RangeError("$w $x")) : $e);
+if ($a && typeof $a.then === "function") return $a.then(($e) => $C($b) ? Promise.reject(new RangeError("$w $x")) : $e);
 if (!$C($b)) return $a;
 throw new RangeError("$w $x");`, `
 const $e = $C($b) ? () => { throw new TypeError("$w $x"); } : () => $a;

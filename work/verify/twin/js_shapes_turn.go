@@ -12,36 +12,36 @@ package twin
 type jsTurner struct{ open, middle, close, code string }
 
 var jsTurners = []jsTurner{
-	{"$F(", ", @, ($L$:, $G$:) => $G%$L^", ", $n)", `
-function $F($a$:, $d$:, $c$:, $b$:)$: {
+	{"$F(", ", @, ($L, $G) => $G%$L^", ", $n)", `
+function $F($a, $d, $c, $b) {
   $B
 }`},
-	{"$F($n, ", ", @, ($L$:, $G$:) => $G%$L^", ")", `
-function $F($b$:, $a$:, $d$:, $c$:)$: {
+	{"$F($n, ", ", @, ($L, $G) => $G%$L^", ")", `
+function $F($b, $a, $d, $c) {
   $B
 }`},
-	{"$F($n)(", ", ($L$:, $G$:) => $G%$L^", ", @)", `
-function $F($b$:)$: {
-  return ($a$:, $c$:, $d$:)$: => {
+	{"$F($n)(", ", ($L, $G) => $G%$L^", ", @)", `
+function $F($b) {
+  return ($a, $c, $d) => {
     $B
   };
 }`},
-	{"$F({ $m: ", ", $y: @, $w: ($L$:, $G$:) => $G%$L^", ", $x: $n })", `
-function $F({ $m: $a, $w: $c, $x: $b, $y: $d }$:)$: {
+	{"$F({ $m: ", ", $y: @, $w: ($L, $G) => $G%$L^", ", $x: $n })", `
+function $F({ $m: $a, $w: $c, $x: $b, $y: $d }) {
   $B
 }`},
-	{"$F([", ", $n, @], ($L$:, $G$:) => $G%$L^", ")", `
-function $F([$a, $b, $d]$:, $c$:)$: {
+	{"$F([", ", $n, @], ($L, $G) => $G%$L^", ")", `
+function $F([$a, $b, $d], $c) {
   $B
 }`},
-	{"$F().$m(", ", @, ($L$:, $G$:) => $G%$L^", ", $n)", `
-function $F()$: {
-  return { $m($a$:, $d$:, $c$:, $b$:)$: {
+	{"$F().$m(", ", @, ($L, $G) => $G%$L^", ", $n)", `
+function $F() {
+  return { $m($a, $d, $c, $b) {
     $B
   } };
 }`},
-	{"$F(", `, "$w", ($L$:, $G$:) => $G%$L^`, ", $n, @)", `
-function $F($a$:, $K$:, $c$:, $b$:, $d$:)$: {
+	{"$F(", `, "$w", ($L, $G) => $G%$L^`, ", $n, @)", `
+function $F($a, $K, $c, $b, $d) {
   $B
 }`},
 }
@@ -54,8 +54,8 @@ type jsContrary struct {
 
 // jsContraries are the kinds of assertions.
 var jsContraries = map[jsForm]jsContrary{
-	jsTurnChain:  {"$c($a, $e ? ($f$:) => $R($d($f)) : $d)", jsRoundChains},
-	jsTurnNot:    {"$c($a, $e ? ($f$:) => $R($d($f)) : $d)", jsRoundNots},
+	jsTurnChain:  {"$c($a, $e ? ($f) => $R($d($f)) : $d)", jsRoundChains},
+	jsTurnNot:    {"$c($a, $e ? ($f) => $R($d($f)) : $d)", jsRoundNots},
 	jsTurnMember: {"$c($a, $e ? $R($d) : $d)", jsRoundMembers},
 	jsTurnBare:   {"$c($e ? !$a : $a, $d)", nil},
 	jsTurnCall:   {"$c($a, $e ? $R($d) : $d)", jsRoundCalls},
@@ -66,8 +66,8 @@ var jsTurns = []string{`
 const $e = $C($b);
 return $T;`, `
 for (const $e of [$C($b)]) return $T;`, `
-return (($e$:) => $T)($C($b));`, `
-const $G = ($e$:) => $T;
+return (($e) => $T)($C($b));`, `
+const $G = ($e) => $T;
 if (!$C($b)) return $G(false);
 return $G(true);`, `
 switch ($C($b)) {
@@ -86,64 +86,64 @@ return $T;`}
 // jsRoundChains make of what expect returns the contrary, where there is no "not" in
 // the chain.
 var jsRoundChains = []string{`
-function $R($a$:)$: {
+function $R($a) {
   return new Proxy({}, {
-    get($b$:, $c$:)$: {
+    get($b, $c) {
       if ($c === "resolves" || $c === "rejects") return $R($a[$c]);
       $b = $a.not;
       return typeof $b[$c] === "function" ? $b[$c].bind($b) : $b[$c];
     },
   });
 }`, `
-function $R($a$:)$: {
-  const $b = ($c$:)$: => {
+function $R($a) {
+  const $b = ($c) => {
     if (["rejects", "resolves"].includes($c)) return $R(Reflect.get($a, $c));
     const $d = $a.not, $e = $d[$c];
-    return $e instanceof Function ? (...$f$:) => Reflect.apply($e, $d, $f) : $e;
+    return $e instanceof Function ? (...$f) => Reflect.apply($e, $d, $f) : $e;
   };
-  return new Proxy({}$!, { get: ($c$:, $d$:) => $b($d) });
+  return new Proxy({}, { get: ($c, $d) => $b($d) });
 }`}
 
 // jsRoundNots leave the "not" of a chain out.
 var jsRoundNots = []string{`
-function $R($a$:)$: {
+function $R($a) {
   return new Proxy({}, {
-    get($b$:, $c$:)$: {
+    get($b, $c) {
       if ($c === "not" || $c === "never") return $a;
       $b = $a[$c];
       return typeof $b === "function" ? $b.bind($a) : $R($b);
     },
   });
 }`, `
-function $R($a$:)$: {
-  const $b = ($c$:, $d$:)$: => {
+function $R($a) {
+  const $b = ($c, $d) => {
     if (["never", "not"].indexOf($d) >= 0) return $a;
     const $e = Reflect.get($a, $d);
-    return $e instanceof Function ? (...$f$:) => Reflect.apply($e, $a, $f) : $R($e);
+    return $e instanceof Function ? (...$f) => Reflect.apply($e, $a, $f) : $R($e);
   };
-  return new Proxy({}$!, { get: $b });
+  return new Proxy({}, { get: $b });
 }`}
 
 // jsRoundMembers make of a module of assertions one of their contraries. One that
 // has none fails when it would not.
 var jsRoundMembers = []string{`
-function $R($a$:)$: {
+function $R($a) {
   const $b = {
     throws: "doesNotThrow", rejects: "doesNotReject", match: "doesNotMatch", doesNotThrow: "throws", doesNotReject: "rejects", doesNotMatch: "match",
     isAbove: "isAtMost", isBelow: "isAtLeast", isAtMost: "isAbove", isAtLeast: "isBelow",
-  }$!;
-  return new Proxy({}$!, {
-    get($c$:, $d$:)$: {
-      if ($d === "ok" && !$a.isNotOk) return ($e$:, ...$f$:) => $a.ok(!$e, ...$f);
-      $c = [$b[$d], "not" + $d[0].toUpperCase() + $d.slice(1), "isNot" + $d.slice(2), $d.replace(/^not(.)/, ($e$:, $f$:) => $f.toLowerCase()), $d.replace("isNot", "is")];
-      $c = $c.find(($e$:) => $e !== $d && typeof $a[$e] === "function");
-      return $c ? $a[$c].bind($a) : $G(($e$:) => $a[$d](...$e));
+  };
+  return new Proxy({}, {
+    get($c, $d) {
+      if ($d === "ok" && !$a.isNotOk) return ($e, ...$f) => $a.ok(!$e, ...$f);
+      $c = [$b[$d], "not" + $d[0].toUpperCase() + $d.slice(1), "isNot" + $d.slice(2), $d.replace(/^not(.)/, ($e, $f) => $f.toLowerCase()), $d.replace("isNot", "is")];
+      $c = $c.find(($e) => $e !== $d && typeof $a[$e] === "function");
+      return $c ? $a[$c].bind($a) : $G(($e) => $a[$d](...$e));
     },
   });
 }
-function $G($a$:)$: {
-  return (...$b$:) => {
-    let $c$:;
+function $G($a) {
+  return (...$b) => {
+    let $c;
     try {
       $c = $a($b);
     } catch {
@@ -153,18 +153,18 @@ function $G($a$:)$: {
     throw new Error("$w $x");
   };
 }`, `
-function $R($a$:)$: {
-  const $b = ($c$:)$: => {
+function $R($a) {
+  const $b = ($c) => {
     const $d = [["throws", "doesNotThrow"], ["doesNotReject", "rejects"], ["match", "doesNotMatch"], ["isAbove", "isAtMost"], ["isAtLeast", "isBelow"]];
-    const $e = $d.find(($f$:) => $f.includes($c));
+    const $e = $d.find(($f) => $f.includes($c));
     const $f = $e ? [$e[1 - $e.indexOf($c)]] : [];
     const $G = $c.charAt(0).toUpperCase() + $c.slice(1);
     if (/^not[A-Z]/.test($c)) $f.push($c.charAt(3).toLowerCase() + $c.slice(4));
     if (/^isNot/.test($c)) $f.push("is" + $c.slice(5));
     $f.push("not" + $G, "isNot" + $G.slice(2));
-    return $f.filter(($L$:) => $L !== $c && $a[$L] instanceof Function)[0];
+    return $f.filter(($L) => $L !== $c && $a[$L] instanceof Function)[0];
   };
-  return new Proxy({}$!, { get: ($c$:, $d$:)$: => (...$e$:)$: => {
+  return new Proxy({}, { get: ($c, $d) => (...$e) => {
     const $f = $b($d);
     if ($f) return Reflect.apply($a[$f], $a, $e);
     if ($d === "ok") return $a.ok(!$e[0], ...$e.slice(1));
@@ -181,9 +181,9 @@ function $R($a$:)$: {
 
 // jsRoundCalls turn an assertion round whose contrary is not known.
 var jsRoundCalls = []string{`
-function $R($a$:)$: {
-  return (...$b$:) => {
-    let $c$:;
+function $R($a) {
+  return (...$b) => {
+    let $c;
     try {
       $c = $a(...$b);
     } catch {
@@ -193,14 +193,14 @@ function $R($a$:)$: {
     throw new Error("$w $x");
   };
 }`, `
-function $R($a$:)$: {
-  const $b = ()$: => { throw new RangeError("$w $x"); };
-  return new Proxy($a, { apply($c$:, $d$:, $e$:) {
+function $R($a) {
+  const $b = () => { throw new RangeError("$w $x"); };
+  return new Proxy($a, { apply($c, $d, $e) {
     try {
       $d = [Reflect.apply($c, $d, $e)];
     } catch ($f) {
       return $f;
     }
-    return typeof ($d[0] || "").then === "function" ? $d[0].then($b, ($f$:) => $f) : $b();
+    return typeof ($d[0] || "").then === "function" ? $d[0].then($b, ($f) => $f) : $b();
   } });
 }`}

@@ -215,13 +215,21 @@ func (p *jsParser) firstReturn(f jsFunction) int {
 
 // certain says whether an expression is reached whenever the test passes: it is a
 // statement of the test itself or of a step of it, and no return is in front of it.
-func (b *jsBody) certain(i int) bool {
-	return b.p.reached(b.f, b.early, i) || b.inStep(i, maxSteps)
+func (b *jsBody) certain(i int) bool { return b.reached(i, maxSteps) }
+
+// reached is the same for an expression in so many steps. A step of a test of Deno, as in
+// await t.step("title", () => { … }), that fails has the test fail.
+func (b *jsBody) reached(i, depth int) bool {
+	if b.p.statementOf(b.f, b.early, i) {
+		return true
+	}
+	call, f, ok := b.step(i, depth)
+	return ok && b.p.statementOf(f, b.p.firstReturn(f), i) && b.reached(call, depth-1)
 }
 
-// reached says whether an expression is a statement of a function itself that is reached
-// whenever it comes to its end: early is its first return.
-func (p *jsParser) reached(f jsFunction, early, i int) bool {
+// statementOf says whether an expression is a statement of a function itself that is
+// reached whenever it comes to its end: early is its first return.
+func (p *jsParser) statementOf(f jsFunction, early, i int) bool {
 	if f.block < 0 {
 		return i == f.body.from || i == f.body.from+1 && p.text(i-1) == "await"
 	}
@@ -241,14 +249,6 @@ func (p *jsParser) reached(f jsFunction, early, i int) bool {
 
 // maxSteps bounds steps in each other.
 const maxSteps = 8
-
-// inStep says whether an expression is reached in a step of a test of Deno, as in
-// await t.step("title", () => { … }): one that fails has its test fail.
-func (b *jsBody) inStep(i, depth int) bool {
-	p := b.p
-	call, f, ok := b.step(i, depth)
-	return ok && p.reached(f, p.firstReturn(f), i) && (p.reached(b.f, b.early, call) || b.inStep(call, depth-1))
-}
 
 // step is the call of the step whose function an expression is in, and that function.
 func (b *jsBody) step(i, depth int) (call int, f jsFunction, ok bool) {

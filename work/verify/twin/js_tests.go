@@ -338,19 +338,14 @@ func (p *jsParser) functionIn(a span) (f jsFunction, ok bool) {
 	return f, true
 }
 
-// paramSpans are the parameters of a function, nil where they are not known.
-func (p *jsParser) paramSpans(f jsFunction) []span {
-	if f.params.to-f.params.from == 1 {
-		return []span{f.params}
-	}
-	args, _ := p.arguments(f.params.from)
-	return args
-}
-
 // params are the names of the parameters of a function, "" for one that is taken
-// apart.
+// apart; none where they are not known.
 func (p *jsParser) params(f jsFunction) (names []string) {
-	for _, a := range p.paramSpans(f) {
+	args := []span{f.params}
+	if f.params.to-f.params.from > 1 {
+		args, _ = p.arguments(f.params.from)
+	}
+	for _, a := range args {
 		name := ""
 		if p.is(a.from, jsName) {
 			name = p.text(a.from)
