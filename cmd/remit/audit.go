@@ -114,7 +114,7 @@ func (f *auditFlags) words(cmd *cobra.Command, args []string) error {
 }
 
 func (a *app) audit(cmd *cobra.Command, f *auditFlags, name string) error {
-	target := a.auditPath(name)
+	target := a.auditPath(cmd.Context(), name)
 	if err := a.auditable(name, target); err != nil {
 		return err
 	}
@@ -264,11 +264,11 @@ func within(path, top string) bool {
 }
 
 // auditPath lets a session id stand for its directory.
-func (a *app) auditPath(name string) string {
+func (a *app) auditPath(ctx context.Context, name string) string {
 	if _, err := os.Lstat(name); err == nil {
 		return name
 	}
-	if s, err := a.home.Find(name); err == nil {
+	if s, err := a.find(ctx, name); err == nil {
 		return s.Dir
 	}
 	return name

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -86,7 +87,11 @@ has not, nothing is exported.
 github, gitea and nip34 are allowed by export.actions in remit.yaml of HEAD: push, pr_open,
 close, relay_publish (docs/forges.md). Token and key stay in this process.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.home.Find(args[0])
+			find := a.find
+			if slices.Contains([]string{"branch", "github", "gitea", "nip34"}, f.to) {
+				find = a.findOwn
+			}
+			s, err := find(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}

@@ -19,6 +19,7 @@ import (
 	"remit/work/engine/command"
 	"remit/work/engine/fake"
 	"remit/work/harness"
+	"remit/work/session"
 	"remit/work/workspace"
 )
 
@@ -75,7 +76,7 @@ func (a *app) continueSession(cmd *cobra.Command, f *runFlags, args []string) er
 	if follow.parent, err = e.parent(cmd.Context()); err != nil {
 		return err
 	}
-	if err := f.sameRepository(cmd, e); err != nil {
+	if err := f.sameRepository(cmd, a.home, e); err != nil {
 		return err
 	}
 	if err := e.heldOutStillHidden(text, source); err != nil {
@@ -186,10 +187,13 @@ func (e *earlier) parent(ctx context.Context) (*harness.Parent, error) {
 
 // sameRepository refuses a repository that is not the session's, or has lost its
 // base commit.
-func (f *runFlags) sameRepository(cmd *cobra.Command, e *earlier) error {
+func (f *runFlags) sameRepository(cmd *cobra.Command, home session.Home, e *earlier) error {
 	if !cmd.Flags().Changed("repo") {
-		if err := f.follow.fromHere(cmd.Context(), e); err != nil {
-			return err
+		if f.follow.session == latest {
+			if repo := otherThanHere(cmd.Context(), home, e.ID); repo != "" {
+				return otherRepository(reason.SessionNotContinuable, e.ID, repo).
+					WithHint("name the session that you mean, `remit list` shows them: --continue %s for that one", e.ID)
+			}
 		}
 		f.repo = e.local.Repo
 	}
@@ -212,25 +216,6 @@ func (f *runFlags) sameRepository(cmd *cobra.Command, e *earlier) error {
 	}
 	return reason.Errorf(reason.BaseNotFound, "the base commit %s of session %s is gone from the repository", commit, e.ID).
 		WithHint("fetch it there, or start the task again from a commit that is there")
-}
-
-// fromHere refuses the latest session where it is one of another repository than that
-// of the current directory: "latest" is of all repositories, and says of none that it
-// is meant.
-func (f *followFlags) fromHere(ctx context.Context, e *earlier) error {
-	if f.session != "latest" {
-		return nil
-	}
-	here, err := workspace.OpenSource(ctx, ".")
-	if err != nil {
-		return nil //nolint:nilerr // outside of a repository none is meant
-	}
-	its, err := workspace.OpenSource(ctx, e.local.Repo)
-	if err != nil || here.GitDir() == its.GitDir() {
-		return nil //nolint:nilerr // it is opened again, and then says why it cannot be
-	}
-	return reason.Errorf(reason.SessionNotContinuable, "the latest session, %s, is of another repository: %s", e.ID, e.local.Repo).
-		WithHint("name the session that you mean, `remit list` shows them: --continue %s for that one", e.ID)
 }
 
 // heldOutStillHidden holds the held-out tests of the contract to what they were, and

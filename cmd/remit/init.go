@@ -231,7 +231,7 @@ func (r *initResult) conclude(f *initFlags) {
 	}
 	if r.ExitCode != 0 {
 		r.Next = r.again(remit, f)
-		if !r.testsFailed() {
+		if !r.repairable() {
 			return
 		}
 	}
@@ -260,19 +260,36 @@ func (r *initResult) again(remit string, f *initFlags) (next []string) {
 		}
 		next = append(next, line+f.place())
 	}
-	if len(next) == 0 && !r.testsFailed() {
-		next = append(next, remit+" init --yes"+f.place()) // once its cause is gone
+	if len(next) == 0 && !r.repairable() { // once its cause is gone
+		line := remit + " init --yes"
+		for _, command := range f.tests {
+			line += " --test " + form.ShellWord(command)
+		}
+		next = append(next, line+f.place())
 	}
 	return next
 }
 
-// testsFailed says whether the commands run, and what does not pass are tests: a run can
-// repair those.
-func (r *initResult) testsFailed() bool {
+// repairable says whether the commands run, and what does not pass can be what a run is
+// to repair: tests that failed, or a command that failed for no reason of the sandbox.
+func (r *initResult) repairable() bool {
 	return len(r.Tried.Commands) > 0 && !slices.ContainsFunc(r.Tried.Commands, func(c harness.TriedCommand) bool {
-		return !c.Passed && (c.Tests == nil || c.Tests.Failed == 0)
+		switch {
+		case c.Passed:
+			return false
+		case c.Tests != nil:
+			return c.Tests.Failed == 0
+		}
+		return c.ExitCode <= 0 || c.ExitCode == notExecutable || c.ExitCode == notFound || c.Hint != "" || missingPackage(c.Output) != ""
 	})
 }
+
+// The exit codes of a shell for a program that it cannot start, and for one that is not
+// there.
+const (
+	notExecutable = 126
+	notFound      = 127
+)
 
 // place are the flags that name the repository and the toolchains again.
 func (f *initFlags) place() string {

@@ -101,7 +101,7 @@ func printTried(w io.Writer, out *initResult) {
 	case out.Tried == nil:
 		fmt.Fprintf(w, "\nnot tried\n")
 	default:
-		printTrial(w, out.Tried)
+		printTrial(w, out.Tried, out.repairable())
 	}
 	fmt.Fprint(w, "\nNext:\n")
 	for _, line := range out.Next {
@@ -123,8 +123,8 @@ func commitNote(out *initResult) string {
 }
 
 // printTrial prints one line for all commands of the base, and what to do about
-// those that did not pass.
-func printTrial(w io.Writer, t *harness.Tried) {
+// those that did not pass. A run may be able to repair those.
+func printTrial(w io.Writer, t *harness.Tried, repairable bool) {
 	var took time.Duration
 	ran, failed, broken, named := 0, 0, 0, false
 	for _, c := range t.Commands {
@@ -163,10 +163,14 @@ func printTrial(w io.Writer, t *harness.Tried) {
 	if unread {
 		fmt.Fprintln(w, "A command that passes and of which no test could be read is judged by its exit code: see docs/init.md.")
 	}
-	if failed > 0 {
+	switch {
+	case failed > 0:
 		fmt.Fprintln(w, "A run passes only if each command exits with 0 after the change. Tests that fail before it have to be repaired by it: repair them\n"+
 			"first, have the first task do it, or leave them out of the command with --test 'CMD'.")
-	} else if t.Status != evidence.StatusPass && len(t.Commands) > 0 {
+	case repairable && t.Status != evidence.StatusPass:
+		fmt.Fprintln(w, "If that is the bug to repair, go on: a run passes if each command exits with 0 after the change. If not, name a command that works on\n"+
+			"a checkout of what is committed, without network, with --test 'CMD'.")
+	case t.Status != evidence.StatusPass && len(t.Commands) > 0:
 		fmt.Fprintln(w, "The checkout has what is committed and nothing else, and no network. Name a command that works there with --test 'CMD'.")
 	}
 }

@@ -237,7 +237,7 @@ func keyFile(name string) (attest.PublicKey, error) {
 // keyOfBundle is the key that has signed a bundle whose audit passes, if it has
 // the fingerprint.
 func (a *app) keyOfBundle(cmd *cobra.Command, name, fingerprint string) (attest.PublicKey, error) {
-	path := a.auditPath(name)
+	path := a.auditPath(cmd.Context(), name)
 	files, closeFiles, err := auditedFiles(cmd.Context(), path)
 	if err != nil {
 		return attest.PublicKey{}, err

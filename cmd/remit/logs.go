@@ -185,7 +185,7 @@ func (a *app) replayCommand() *cobra.Command {
 		Long: `Replay prints the events of REPLAY.jsonl with their times. With --follow it plays a
 running session from its journal until the run ends.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.home.Find(args[0])
+			s, err := a.find(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}

@@ -42,7 +42,7 @@ answer nothing is recorded. The first outcome counts, from this command or from 
 panel. If the nexus has another outcome, the command is refused (outcome_given), and says
 who decided what, when and why; ` + "`remit resume SESSION`" + ` takes that over into this copy.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.home.Find(args[0])
+			s, err := a.findOwn(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -176,7 +176,7 @@ forge that the run has claimed gets its comment, and is given back.`,
 			if err := checkPrice(maxPrice); err != nil {
 				return err
 			}
-			s, err := a.home.Find(args[0])
+			s, err := a.findOwn(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}

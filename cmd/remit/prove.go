@@ -51,7 +51,7 @@ the head of a pull request as it is at the forge, has that tree: a branch can ha
 			if f.repo == "" {
 				return usagef("say which repository has the baseline: --repo DIR")
 			}
-			return a.reproduce(cmd, f, a.auditPath(args[0]), false)
+			return a.reproduce(cmd, f, a.auditPath(cmd.Context(), args[0]), false)
 		},
 	}
 	f.add(cmd)
@@ -71,7 +71,7 @@ sandbox and environment is given again without running anything, and says so; --
 makes it anew. What is in that cache comes from this command alone, never from a run.
 Without a sandbox (--sandbox none) nothing is cached.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.home.Find(args[0])
+			s, err := a.find(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}

@@ -118,10 +118,11 @@ func (a *app) showCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "show SESSION", Short: "Show what came of a run", Args: cobra.ExactArgs(1), ValidArgsFunction: a.sessionArgs,
 		Long: `Show prints the status, the blockers, the changed files and the verification of a
-run. SESSION is an id, the beginning or end of one, "latest", or a session
-directory. The exit code is that of the run; an interrupted run is blocked.`,
+run. SESSION is an id, the beginning or end of one, "latest", which is the newest one of
+this machine, of whichever repository, or a session directory. The exit code is that of
+the run; an interrupted run is blocked.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.home.Find(args[0])
+			s, err := a.find(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}

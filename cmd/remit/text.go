@@ -31,7 +31,7 @@ printable is shown as \x1b and the like. With two sessions diff prints in which
 fields of report.json they differ; the exit code is 0 either way. What is not as it was
 sealed is shown all the same, and said on stderr.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.home.Find(args[0])
+			s, err := a.find(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -156,7 +156,7 @@ Control characters are taken out, so that output cannot drive the terminal; --ra
 prints every byte of the files as they are in the bundle. Where they are not as they
 were sealed, stderr says so.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.home.Find(args[0])
+			s, err := a.find(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
