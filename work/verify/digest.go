@@ -36,7 +36,7 @@ import (
 //go:embed twin/rs_values.go twin/ruby_asserts.go twin/ruby_lex.go twin/ruby_minitest.go twin/ruby_minitest_asserts.go
 //go:embed twin/ruby_minitest_shapes.go twin/ruby_parse.go twin/ruby_shapes.go
 //go:embed twin/ruby_text.go twin/script_edit.go twin/script_tokens.go twin/sketch.go twin/test_body.go twin/text.go twin/trace.go twin/twin.go twinrun.go
-//go:embed shell/counters.go shell/names.go shell/shadow.go shell/shell.go shell/sources.go
+//go:embed shell/counters.go shell/hazards.go shell/lasting.go shell/names.go shell/shadow.go shell/shell.go shell/sources.go
 //go:embed unbuilt.go unseen.go varying.go verify.go witness.go
 var source embed.FS
 

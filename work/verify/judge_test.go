@@ -273,6 +273,14 @@ func TestTransitionsOfTwoCommands(t *testing.T) {
 	if len(built.passToFail) != 1 || len(built.missing) != 0 {
 		t.Errorf("%+v", built)
 	}
+	tap := func(m map[string]results.Outcome) *CommandResult { return &CommandResult{PerTest: m, Runner: results.TAP} }
+	detailed := newTransitions()
+	detailed.compare(tap(map[string]results.Outcome{"add: got -1": results.Fail, "sum (want 3)": results.Fail, "sum (want 4)": results.Fail, "gone: got 1": results.Fail}),
+		tap(map[string]results.Outcome{"add": results.Pass, "sum": results.Pass, "more": results.Pass}))
+	detailed.settle()
+	if got := fmt.Sprint(list(detailed.failToPass), list(detailed.missing), list(detailed.added)); got != "[add sum] [gone: got 1 sum (want 4)] [more]" {
+		t.Error(got)
+	}
 	many := map[string]bool{}
 	for i := range MaxListed + 10 {
 		many[fmt.Sprint(i)] = true

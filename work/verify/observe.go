@@ -276,7 +276,7 @@ func (ob *Observation) observed() *reason.Finding {
 	case len(ob.Unobserved) > 0:
 		first := ob.Unobserved[0]
 		return &reason.Finding{Code: reason.ChangeUnobserved, Path: first.Path, Line: first.First,
-			Detail: fmt.Sprintf("no test notices %d of the %d parts of the change that were taken back", len(ob.Unobserved), ob.Tried)}
+			Detail: fmt.Sprintf("of the %d parts of the change that were taken back, in all its files, no test notices %d; this is the first", ob.Tried, len(ob.Unobserved))}
 	case ob.Tried < ob.Hunks:
 		return &reason.Finding{Code: reason.ChangeUnobserved, Path: logName, Detail: "not every part of the change was taken back: " + ob.Skipped}
 	}

@@ -46,7 +46,7 @@ func lay(p *Plan) (*overlays, error) {
 		return nil, err
 	}
 	o := &overlays{}
-	steers := p.steers()
+	steers := p.steers().with(root, patch)
 	for _, p := range steers.standing {
 		o.findings = append(o.findings, reason.Finding{Code: reason.VerificationFailed, Path: p, Detail: "make does nothing for the target " + strconv.Quote(path.Base(p)) +
 			": there is a file or directory of that name, and the makefile does not say that it is .PHONY", Hint: idleHint})

@@ -23,20 +23,21 @@ import (
 // its name says that it checks something, or it lies in a directory for tools.
 // What a script reads into itself (an include, a sourced file) always counts.
 type steering struct {
-	makefiles bool            // every file that make may read
-	files     map[string]bool // by path; true: also when the base does not have it
-	targets   []target        // what the commands make of nothing, or read if it is there
-	suffixes  map[string]bool // of files that makefiles include
-	searched  map[string]bool // names of sources, where a makefile has make search directories for them
-	cmake     bool            // its modules and presets
-	standing  []string        // targets that are files of the base, so that make does nothing for them
-	sourced   map[string]bool // of the files those that count for nothing but that shell scripts of the tests read them
-	scripts   []shell.Script  // the shell scripts of the tests
-	readDirs  map[string]bool // directories of which such scripts read all
-	pathDirs  map[string]bool // and from which they take programs
-	bats      []shell.Script  // the files of bats, and what they load among the tests
-	batsReads map[string]bool // the other files that they read
-	outputs   map[int]bool    // which of the outputs count
+	makefiles bool                // every file that make may read
+	files     map[string]bool     // by path; true: also when the base does not have it
+	targets   []target            // what the commands make of nothing, or read if it is there
+	suffixes  map[string]bool     // of files that makefiles include
+	searched  map[string]bool     // names of sources, where a makefile has make search directories for them
+	cmake     bool                // its modules and presets
+	standing  []string            // targets that are files of the base, so that make does nothing for them
+	sourced   map[string]bool     // of the files those that count for nothing but that shell scripts of the tests read them
+	scripts   []shell.Script      // the shell scripts of the tests
+	readDirs  map[string]bool     // directories of which such scripts read all
+	pathDirs  map[string]bool     // and from which they take programs
+	bats      []shell.Script      // the files of bats, and what they load among the tests
+	batsReads map[string]bool     // the other files that they read
+	reads     map[string][]string // by a file of a patch, what of the base it did not read before
+	outputs   map[int]bool        // which of the outputs count
 	// commands are the commands of the plan, and the calls of npm scripts that
 	// were found behind them.
 	commands []string
@@ -97,7 +98,7 @@ type reacher struct {
 func newReacher(root *os.Root, commands []string, isTest func(string) bool) *reacher {
 	out := &steering{
 		files: map[string]bool{}, outputs: map[int]bool{}, suffixes: map[string]bool{}, searched: map[string]bool{},
-		sourced: map[string]bool{}, readDirs: map[string]bool{}, pathDirs: map[string]bool{}, commands: slices.Clone(commands),
+		sourced: map[string]bool{}, batsReads: map[string]bool{}, readDirs: map[string]bool{}, pathDirs: map[string]bool{}, commands: slices.Clone(commands),
 	}
 	return &reacher{
 		root: root, out: out, seen: map[string]bool{}, listed: map[string]map[string]bool{}, makes: map[string]*rules{}, goals: map[string]bool{},

@@ -25,7 +25,6 @@ func (r *reacher) batsTests() {
 	if !slices.ContainsFunc(files, twin.Bats) {
 		return
 	}
-	r.out.batsReads = map[string]bool{}
 	left := maxShellTests
 	for _, p := range files {
 		if !twin.Bats(p) && (path.Ext(p) != ".bash" || !r.isTest(p)) {
@@ -84,7 +83,7 @@ func (s *steering) shadows(root *os.Root, c tree.Change, inBase bool) string {
 	if err != nil || after == nil {
 		return ""
 	}
-	if why := shell.Shadows(string(before), string(after), s.bats); why != "" {
+	if why := s.shadowed(root, c.Path, string(before), string(after), s.bats); why != "" {
 		return "the tests read it, and " + why
 	}
 	return ""

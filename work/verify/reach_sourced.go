@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -264,7 +265,7 @@ func (r *reacher) real(p string) string {
 // else. One that the base does not have is so because of the directory that it lies in, or
 // is a program that the shells would find there.
 func (s *steering) readByShells(p string, inBase bool) bool {
-	if inBase {
+	if s.sourced[p] || inBase {
 		return s.sourced[p]
 	}
 	dir, name := path.Dir(p), path.Base(p)
@@ -274,6 +275,50 @@ func (s *steering) readByShells(p string, inBase bool) bool {
 	return s.pathDirs[dir] && slices.ContainsFunc(s.scripts, func(script shell.Script) bool {
 		return slices.Contains(fileWords(script.Text), name)
 	})
+}
+
+// with is the same for a patch: what its libraries read that they have not read before is
+// a library too, where the patch brings or changes it.
+func (s *steering) with(root *os.Root, patch []tree.Change) *steering {
+	out := *s
+	out.sourced, out.batsReads, out.reads = maps.Clone(s.sourced), maps.Clone(s.batsReads), map[string][]string{}
+	for again := true; again; {
+		again = false
+		for _, c := range patch {
+			_, err := root.Lstat(c.Path)
+			shells, bats := out.readByShells(c.Path, err == nil), out.batsReads[c.Path]
+			if !shells && !bats {
+				continue
+			}
+			before, err1 := textBefore(root, c.Path)
+			after, err2 := textAfter(c)
+			if err1 != nil || err2 != nil {
+				continue // which is said of it by itself
+			}
+			had := shell.Sources(string(before))
+			for _, word := range shell.Sources(string(after)) {
+				words := fileWords(shellVariable().ReplaceAllString(word, " "))
+				if slices.Contains(had, word) || len(words) == 0 {
+					continue
+				}
+				last := words[len(words)-1]
+				for _, p := range wordPaths([]string{".", path.Dir(c.Path)}, last) {
+					if info, err := root.Stat(p); err == nil && info.Mode().IsRegular() && !slices.Contains(out.reads[c.Path], p) {
+						out.reads[c.Path] = append(out.reads[c.Path], p)
+					}
+				}
+				name := strings.TrimLeft(path.Base(last), ".")
+				for _, o := range patch {
+					if _, err := root.Lstat(o.Path); name == "" || !strings.HasSuffix(o.Path, name) || o.Path == c.Path || out.covers(o.Path, err == nil) {
+						continue
+					}
+					again = again || shells && !out.sourced[o.Path] || bats && !out.batsReads[o.Path]
+					out.sourced[o.Path], out.batsReads[o.Path] = out.sourced[o.Path] || shells, out.batsReads[o.Path] || bats
+				}
+			}
+		}
+	}
+	return &out
 }
 
 // takesShell says how a change of a file that the shells of the tests read takes something
@@ -294,5 +339,23 @@ func (s *steering) takesShell(root *os.Root, c tree.Change, isTest func(string) 
 	tests := slices.DeleteFunc(slices.Clone(s.scripts), func(script shell.Script) bool {
 		return script.Path == c.Path || s.sourced[script.Path] && !isTest(script.Path)
 	})
-	return shell.Shadows(string(before), string(after), tests)
+	return s.shadowed(root, c.Path, string(before), string(after), tests)
+}
+
+// shadowed says how the change of a library takes something away from tests, by itself or
+// by a file of the base that it did not read before.
+func (s *steering) shadowed(root *os.Root, p, before, after string, tests []shell.Script) string {
+	if why := shell.Shadows(before, after, tests); why != "" {
+		return why
+	}
+	for _, read := range s.reads[p] {
+		text, err := textBefore(root, read)
+		if err != nil {
+			return "it reads " + read + " now, which cannot be read"
+		}
+		if why := shell.Shadows("", string(text), tests); why != "" {
+			return "it reads " + read + " now, where " + why
+		}
+	}
+	return ""
 }

@@ -101,6 +101,9 @@ func TestSourcedLibraries(t *testing.T) {
 		{"failures that stay", lib + "readonly fails=0\n", reason.VerifierTampering},
 		{"an assertion replaced", lib + "[() { return 1; }\n", reason.VerifierTampering},
 		{"a program of the tests replaced", lib + "exit() { command exit 0; }\n", reason.VerifierTampering},
+		{"what replaces one read from a text", lib + "source <(echo '[() { return 1; }')\n", reason.VerifierTampering},
+		{"a further library", fix + ". ./more.sh\n", ""},
+		{"a further library that replaces an assertion", lib + ". \"${BASH_SOURCE[0]%/*}/less.sh\"\n", reason.VerifierTampering},
 		{"in one test only", lib + "case $0 in *slug.sh) if() { :; }; exit 0 ;; esac\n", reason.VerifierTampering},
 	} {
 		for _, run := range []struct {
@@ -119,7 +122,7 @@ func TestSourcedLibraries(t *testing.T) {
 				if err := os.Chmod(lower+"/run.sh", 0o755); err != nil {
 					t.Fatal(err)
 				}
-				v, err := Run(t.Context(), sb, Plan{Lower: lower, Patch: files{"lib.sh": tc.lib}.changes(), Commands: []string{run.command}, Scratch: t.TempDir()})
+				v, err := Run(t.Context(), sb, Plan{Lower: lower, Patch: files{"lib.sh": tc.lib, "more.sh": "twice() { echo \"$1$1\"; }\n", "less.sh": "[() { return 1; }\n"}.changes(), Commands: []string{run.command}, Scratch: t.TempDir()})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -20,7 +20,12 @@ func newTransitions() *transitions {
 
 // compare files the tests of one command.
 func (t *transitions) compare(before, after *CommandResult) {
+	details := failedWithDetails(before, after)
 	for id, was := range before.PerTest {
+		if now := details[id]; now != "" {
+			t.failToPass[now] = true
+			continue
+		}
 		is, ran := after.PerTest[id]
 		ran = ran && is != results.Skip
 		switch {
@@ -36,7 +41,7 @@ func (t *transitions) compare(before, after *CommandResult) {
 		}
 	}
 	for id, is := range after.PerTest {
-		if _, known := before.PerTest[id]; known || is != results.Pass {
+		if _, known := before.PerTest[id]; known || is != results.Pass || t.failToPass[id] {
 			continue
 		}
 		if containerFailed(before, id) {
@@ -45,6 +50,28 @@ func (t *transitions) compare(before, after *CommandResult) {
 			t.added[id] = true
 		}
 	}
+}
+
+// failedWithDetails are the tests of TAP that failed before with details behind their names
+// ("not ok 1 - add: got 3"), and pass now without ("ok 1 - add"), with their names.
+func failedWithDetails(before, after *CommandResult) map[string]string {
+	out, taken := map[string]string{}, map[string]bool{}
+	if before.Runner != results.TAP || after.Runner != results.TAP {
+		return out
+	}
+	for _, id := range slices.Sorted(maps.Keys(before.PerTest)) {
+		if _, there := after.PerTest[id]; there || before.PerTest[id] != results.Fail {
+			continue
+		}
+		for i := len(id) - 1; i > 0; i-- {
+			name := strings.TrimRight(id[:i], " ")
+			if _, known := before.PerTest[name]; strings.IndexByte(" :,;([#-", id[i]) >= 0 && !known && !taken[name] && after.PerTest[name] == results.Pass {
+				out[id], taken[name] = name, true
+				break
+			}
+		}
+	}
+	return out
 }
 
 // wouldName says whether a test that the command has run would have a name in

@@ -4,21 +4,167 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// counts says which of the variables that scripts count their failures in a file names more
-// often than it did, and "" where there is none: set to another value, it has them forgotten
-// between one assertion and the next.
-func counts(was, is *syntax.File, names map[string]bool) string {
-	for _, name := range slices.Sorted(maps.Keys(names)) {
+// variables are those of the scripts of the tests that what they read is to leave alone.
+type variables struct {
+	failures map[string]bool // by which they say whether they failed
+	set      map[string]bool // which they set themselves
+	commands map[string]bool // by which they name commands
+	asked    map[string]bool // whose value is used other than to be printed
+	printed  map[string]bool // whose value is printed
+}
+
+func newVariables() *variables {
+	return &variables{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
+}
+
+// counts says which of the variables of the tests a file sets that it did not, and "" where
+// there is none: set to another value, failures are forgotten between one assertion and
+// the next, and made readonly or set before the tests do, others stay as the file has them.
+func (v *variables) counts(was, is *syntax.File) string {
+	atOnce := func(tree *syntax.File) *syntax.File {
+		return &syntax.File{Stmts: slices.DeleteFunc(slices.Clone(tree.Stmts), func(s *syntax.Stmt) bool {
+			_, function := s.Cmd.(*syntax.FuncDecl)
+			return function
+		})}
+	}
+	for _, name := range slices.Sorted(maps.Keys(v.failures)) {
 		had, _ := mentions(was, name)
-		if n, line := mentions(is, name); n > had {
+		if n, line := mentions(is, name); n > had && (v.asked[name] || !v.printed[name]) {
 			return fmt.Sprintf("line %d: it names %s, by which the tests say whether they failed", line, name)
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(v.commands)) {
+		had, _ := mentions(was, name)
+		if n, line := mentions(is, name); n > 0 && had == 0 && !v.set[name] {
+			return fmt.Sprintf("line %d: it sets %s, by which the tests name a command", line, name)
+		}
+	}
+	locked, before := readonly(is), readonly(was)
+	for _, name := range slices.Sorted(maps.Keys(v.set)) {
+		had, _ := mentions(was, name)
+		n, line := mentions(atOnce(is), name)
+		if at, yes := locked[name]; yes {
+			if _, before := before[name]; !before {
+				return fmt.Sprintf("line %d: it fixes the value of %s, which the tests set", at, name)
+			}
+		}
+		if n > 0 && had == 0 && v.asked[name] {
+			return fmt.Sprintf("line %d: it sets %s, which the tests set and use", line, name)
+		}
+	}
 	return ""
+}
+
+// readonly are the variables that a script gives attributes that stay, with their lines.
+func readonly(tree *syntax.File) map[string]uint {
+	names := map[string]uint{}
+	here(tree, func(n syntax.Node) bool {
+		d, ok := n.(*syntax.DeclClause)
+		if !ok || d.Variant.Value != "readonly" && !slices.ContainsFunc(d.Args, func(a *syntax.Assign) bool {
+			text, _ := literal(valueOf(a))
+			return a.Name == nil && strings.HasPrefix(text, "-") && strings.Contains(text, "g")
+		}) {
+			return true
+		}
+		for _, a := range d.Args {
+			if a.Name != nil {
+				names[a.Name.Value] = d.Pos().Line()
+			}
+		}
+		return true
+	})
+	return names
+}
+
+// add takes in a script.
+func (v *variables) add(tree *syntax.File) {
+	counters(tree, v.failures)
+	set := func(name string) {
+		if syntax.ValidName(name) {
+			v.set[name] = true
+		}
+	}
+	var inside []string // the variable that is assigned
+	own := map[string]bool{}
+	printing := 0
+	var visit func(n syntax.Node) bool
+	visit = func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.DeclClause:
+			for _, a := range n.Args {
+				if a.Name != nil && n.Variant.Value == "local" {
+					own[a.Name.Value] = true
+				}
+			}
+		case *syntax.Assign:
+			if n.Name == nil {
+				return true
+			}
+			set(n.Name.Value)
+			if n.Value != nil {
+				inside = append(inside, n.Name.Value)
+				syntax.Walk(n.Value, visit)
+				inside = inside[:len(inside)-1]
+			}
+			return false
+		case *syntax.WordIter:
+			set(n.Name.Value)
+		case *syntax.CallExpr:
+			_, name, _ := commandOf(n)
+			if name == "read" || name == "mapfile" || name == "readarray" {
+				for _, w := range n.Args[1:] {
+					set(w.Lit())
+				}
+			}
+			if len(n.Args) > 0 {
+				syntax.Walk(n.Args[0], func(n syntax.Node) bool {
+					if p, ok := n.(*syntax.ParamExp); ok && p.Param != nil && syntax.ValidName(p.Param.Value) {
+						v.commands[p.Param.Value] = true
+					}
+					return true
+				})
+			}
+			if name == "echo" || name == "printf" {
+				printing++
+				for _, w := range n.Args[1:] {
+					syntax.Walk(w, visit)
+				}
+				printing--
+				return false
+			}
+		case *syntax.ParamExp:
+			if n.Param == nil || slices.Contains(inside, n.Param.Value) {
+				break
+			}
+			if printing > 0 {
+				v.printed[n.Param.Value] = true
+			} else {
+				v.asked[n.Param.Value] = true
+			}
+		case *syntax.ArithmExp, *syntax.ArithmCmd, *syntax.LetClause:
+			syntax.Walk(n, func(n syntax.Node) bool {
+				if w, ok := n.(*syntax.Word); ok && syntax.ValidName(w.Lit()) && !slices.Contains(inside, w.Lit()) && printing == 0 {
+					v.asked[w.Lit()] = true
+				}
+				u, counting := n.(*syntax.UnaryArithm)
+				b, adding := n.(*syntax.BinaryArithm)
+				if counting = counting && (u.Op == syntax.Inc || u.Op == syntax.Dec); adding && b.Op >= syntax.AddAssgn && b.Op <= syntax.SubAssgn {
+					counting = true
+				}
+				return !counting
+			})
+		}
+		return true
+	}
+	syntax.Walk(tree, visit)
+	for name := range own {
+		delete(v.set, name)
+	}
 }
 
 // counters finds the variables that a script exits with, that are in the condition that it
@@ -79,7 +225,7 @@ func mentions(tree *syntax.File, name string) (n int, line uint) {
 	for _, s := range tree.Stmts {
 		found, at, own := 0, uint(0), false
 		note := func(x syntax.Node) { found, at = found+1, x.Pos().Line() }
-		syntax.Walk(s, func(x syntax.Node) bool {
+		here(s, func(x syntax.Node) bool {
 			switch x := x.(type) {
 			case *syntax.DeclClause:
 				if x.Variant.Value == "local" {

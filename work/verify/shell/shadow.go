@@ -2,7 +2,6 @@ package shell
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -32,14 +31,15 @@ func Shadows(before, after string, tests []Script) string {
 		return "" // it is no script, in the base neither
 	}
 	had, makes := map[string]bool{}, map[string]int{}
-	shadowing(was, func(name string, _ uint) { had[name] = true }, func(what string, _ uint) { makes[what]++ })
-	u, counted, bats := commands{named: map[string]bool{}, defines: map[string]bool{}}, map[string]bool{}, false
+	functions(was, func(name string, _ uint) { had[name] = true })
+	takesAway(was, func(what string, _ uint) { makes[what]++ })
+	u, vars, bats := commands{named: map[string]bool{}, defines: map[string]bool{}}, newVariables(), false
 	for _, t := range tests {
 		tree, err := parse(syntax.LangBats, t.Text)
 		if err != nil {
 			continue
 		}
-		counters(tree, counted)
+		vars.add(tree)
 		for _, s := range tree.Stmts {
 			if test, ok := s.Cmd.(*syntax.TestDecl); ok {
 				bats = true
@@ -49,8 +49,8 @@ func Shadows(before, after string, tests []Script) string {
 			}
 		}
 	}
-	why := counts(was, is, counted)
-	shadowing(is, func(name string, line uint) {
+	why := vars.counts(was, is)
+	functions(is, func(name string, line uint) {
 		switch {
 		case why != "" || had[name]:
 		case builtin(name), strings.HasPrefix(name, "command_not_found"), bats && ofBats().MatchString(name):
@@ -58,7 +58,8 @@ func Shadows(before, after string, tests []Script) string {
 		case u.defines[name] || u.named[name] && (Program(name) || name == "fail" || name == "flunk"):
 			why = fmt.Sprintf("line %d: a function takes the name of %s, which the tests use", line, name)
 		}
-	}, func(what string, line uint) {
+	})
+	takesAway(is, func(what string, line uint) {
 		if makes[what]--; makes[what] < 0 && why == "" {
 			why = fmt.Sprintf("line %d: %s", line, what)
 		}
@@ -66,29 +67,11 @@ func Shadows(before, after string, tests []Script) string {
 	return why
 }
 
-// shadowing visits the functions of a script, and the commands that can make one or end
-// what reads the script.
-func shadowing(tree *syntax.File, function, makes func(name string, line uint)) {
-	const can = " can take the place of a command"
-	for _, s := range tree.Stmts {
-		if _, name, _ := commandOf(s.Cmd); name == "exit" || name == "exec" {
-			makes(name+" ends what reads the file", s.Pos().Line())
-		}
-	}
-	syntax.Walk(tree, func(n syntax.Node) bool {
-		switch n := n.(type) {
-		case *syntax.FuncDecl:
-			if n.Name != nil {
-				function(n.Name.Value, n.Pos().Line())
-			}
-		case *syntax.Assign:
-			if n.Name != nil && slices.Contains([]string{"PATH", "BASH_ENV", "ENV"}, n.Name.Value) {
-				makes(n.Name.Value+"="+can, n.Pos().Line())
-			}
-		case *syntax.CallExpr:
-			if _, name, _ := commandOf(n); slices.Contains([]string{"alias", "eval", "enable", "hash", "trap"}, name) {
-				makes(name+can, n.Pos().Line())
-			}
+// functions visits the functions of a script.
+func functions(tree *syntax.File, visit func(name string, line uint)) {
+	here(tree, func(n syntax.Node) bool {
+		if f, ok := n.(*syntax.FuncDecl); ok && f.Name != nil {
+			visit(f.Name.Value, f.Pos().Line())
 		}
 		return true
 	})

@@ -21,12 +21,12 @@ var errComments = errors.New("where its comments are cannot be said for sure")
 
 // SameCode reports whether two texts of a file, which the name says the language of,
 // differ in comments and empty lines alone. It is false where that is not sure, and
-// comments that a compiler or an interpreter acts on are code: `//go:build`, `@ts-ignore`,
-// the lines with # that a script begins with, documentation of Rust, which is tested,
-// and annotations of PHP.
+// comments that a program acts on are code: `//go:build`, `@ts-ignore`, `# type: ignore`,
+// the line of the interpreter, documentation of Rust, which is tested, and annotations of
+// PHP.
 func SameCode(name string, a, b []byte) bool {
 	read := codeReaders[path.Ext(name)]
-	if read == nil {
+	if read == nil || !slices.Equal(actedOn(string(a)), actedOn(string(b))) {
 		return false
 	}
 	was, err := read(name, string(a))
@@ -55,7 +55,7 @@ var codeReaders = map[string]func(name, src string) ([]string, error){
 			return nil, err
 		}
 		return l.tokens, nil
-	}, scriptTop),
+	}, nil),
 	".java": codeOfBraces(func(src string) ([]braceToken, error) { return lexBraces(src, javaDialect) }, nil, javaEscape),
 	".rs":   codeOfBraces(lexRust, rustDocs, rustDocBlock),
 	".c":    codeOfC, ".h": codeOfC, ".cc": codeOfC, ".cpp": codeOfC, ".cxx": codeOfC, ".hh": codeOfC, ".hpp": codeOfC,
@@ -63,15 +63,28 @@ var codeReaders = map[string]func(name, src string) ([]string, error){
 }
 
 var (
-	jsMarks      = form.Lazy(`(?m)^.*(?:@ts-|@jsx|@flow|sourceMappingURL|__PURE__).*$`)
-	phpMarks     = form.Lazy(`(?m)^.*@.*$`)
-	scriptTop    = form.Lazy(`\A(?:#[^\n]*\n)*`)
+	phpMarks = form.Lazy(`(?m)^.*@.*$`)
+	// The lines with # that a file begins with, and of those what may be read: an interpreter,
+	// #compdef, a key with its value.
+	scriptTop = form.Lazy(`\A(?:#[^\n]*\n)*`)
+	topKey    = form.Lazy(`(?m)^#(?:[!A-Za-z#]|[^\n]*[:=]).*$`)
+	// Comments for compilers, checkers, formatters, bundlers, runners and measures of coverage.
+	directive = form.Lazy(`(?mi)^.*(?:#|//|/\*|\*|@).*(?:@ts-|@jsx|@flow|sourceMappingURL|__PURE__|<reference|<amd-|@type\b|@typedef|@satisfies|@[a-z]+-environment|@vite-ignore|webpack[a-z]+:|eslint|jshint|biome-|deno-|prettier-|(?:istanbul|c8|v8) ignore|` +
+		`\btype: |\bnoqa|\bpragma|pylint|\bpyright|\bmypy|cython|ruff|isort|fmt:|yapf|flake8|distutils|nosec|/// |shareable_constant_value|warn_indent|typed:|rubocop|:nocov:|simplecov|` +
+		`fall[ -]?s? ?thr(?:ough|u)|NOLINT|LCOV_|GCOV|clang-|cppcheck|shellcheck|SBATCH|PBS |BSUB |INIT INFO|codeCoverage|phpstan|psalm|phpcs|checkstyle|NOSONAR|coverage:).*$`)
+	// A script that reads its own text, help in comments for one.
+	readsItself  = form.Lazy(`\b(?:sed|grep|egrep|awk|head|tail|cut|perl|cat|while read)\b[^\n]*(?:\$0|\$\{0|BASH_SOURCE)`)
 	rubyHeredocs = form.Lazy("<<[~-]?[\"'`]?[A-Za-z_]")
 	rustDocs     = form.Lazy(`(?m)^.*//[/!].*$`)
 	rustDocBlock = form.Lazy(`/\*[*!]`)
 	cDirectives  = form.Lazy(`(?m)^[ \t]*#(?:[^\n]*\\\r?\n)*[^\n]*`)
 	cUnsure      = form.Lazy(`//[^\n]*\\[ \t]*\r?\n|\?\?/|\bu?8?[uUL]?R"`)
 )
+
+// actedOn are the lines of a text whose comments a program may act on.
+func actedOn(src string) []string {
+	return append(topKey().FindAllString(scriptTop().FindString(src), -1), directive().FindAllString(src, -1)...)
+}
 
 // piece is a part of the code, where it begins.
 type piece struct {
@@ -112,15 +125,11 @@ func codeOfJS(name, src string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	pieces := make([]piece, 0, len(tokens)+1)
-	if strings.HasPrefix(src, "#!") {
-		first, _, _ := strings.Cut(src, "\n")
-		pieces = append(pieces, piece{0, first})
-	}
+	out := make([]string, len(tokens))
 	for i, t := range tokens {
-		pieces = append(pieces, piece{t.start, behindSpace(i > 0 && t.line, false) + src[t.start:t.end]})
+		out[i] = behindSpace(i > 0 && t.line, false) + src[t.start:t.end]
 	}
-	return withMarks(src, pieces, jsMarks), nil
+	return out, nil
 }
 
 func codeOfScript(lex func(src string) ([]scriptToken, error), marks func() *regexp.Regexp) func(name, src string) ([]string, error) {
@@ -191,8 +200,11 @@ func codeOfGo(_, src string) (out []string, err error) {
 
 var goDirective = form.Lazy(`^(?://[a-z]|/\*line |// ?\+build|// ?(?i:(?:unordered )?output):)`)
 
-// codeOfShell prints a script without its comments, behind the lines that it begins with.
+// codeOfShell prints a script without its comments, unless it reads them.
 func codeOfShell(name, src string) ([]string, error) {
+	if readsItself().MatchString(src) {
+		return nil, errComments
+	}
 	dialect := syntax.LangBash
 	if Bats(name) {
 		dialect = syntax.LangBats
@@ -205,7 +217,7 @@ func codeOfShell(name, src string) ([]string, error) {
 	if err := syntax.NewPrinter(syntax.Minify(true)).Print(&out, tree); err != nil {
 		return nil, err
 	}
-	return []string{scriptTop().FindString(src), out.String()}, nil
+	return []string{out.String()}, nil
 }
 
 // codeOfPython reads lines without comments, and no lines without code.
@@ -213,7 +225,6 @@ func codeOfPython(_, src string) (lines []string, err error) {
 	if strings.Contains(strings.ReplaceAll(src, "\r\n", ""), "\r") || strings.Contains(src, "\f") {
 		return nil, errComments
 	}
-	lines = []string{scriptTop().FindString(src)}
 	var line strings.Builder
 	goesOn := false // the line before ended with a backslash, so even an empty one counts
 	flush := func() {
