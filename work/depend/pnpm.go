@@ -87,7 +87,8 @@ func pnpmPlan(base fs.FS, p task.Prepare, hosts func() []string) (*plan, error) 
 	}
 	r.addStubs()
 	o.fetch, o.build = append(o.fetch, command+pnpmInstall), p.Build
-	common := map[string]string{"npm_config_manage_package_manager_versions": "false", "npm_config_package_manager_strict": "false", "npm_config_update_notifier": "false"}
+	// The first is for pnpm in a script of pnpm, which gets the second as an empty value.
+	common := map[string]string{"COREPACK_ROOT": "/nonexistent", "npm_config_manage_package_manager_versions": "false", "npm_config_package_manager_strict": "false", "npm_config_update_notifier": "false"}
 	o.env = common
 	o.fetchEnv = map[string]string{"npm_config_cache": "/tmp/npm", "CI": "true"}
 	maps.Copy(o.fetchEnv, common)

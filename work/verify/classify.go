@@ -83,6 +83,9 @@ func (o *overlays) classify(root *os.Root, p *Plan, c tree.Change, inBase bool, 
 	if why := steers.shadows(root, c, inBase); why != "" {
 		return true, tampering(why)
 	}
+	if why := takesAsserts(root, c); why != "" && p.Tests != RuleFree {
+		return false, &reason.Finding{Code: reason.VerifierTampering, Path: c.Path, Detail: why}
+	}
 	if steers.readByShells(c.Path, inBase) {
 		if why := steers.takesShell(root, c, p.isTest); why != "" {
 			return true, tampering("the shell that runs the tests reads it, and " + why)

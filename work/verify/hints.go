@@ -82,7 +82,7 @@ func FailsBefore(base, head CommandResult) string {
 	case len(before) > 0:
 		return fmt.Sprintf("your command fails before the change too, in the same way: the change fixes none of the %d tests that fail there", len(before))
 	}
-	return fmt.Sprintf("your command fails before the change too, in the same way (%s): run it on a fresh clone, without what is not committed, to see what it needs", endOf(head))
+	return fmt.Sprintf("your command fails before the change too, in the same way (%s): the change does not mend what fails there, or the command needs something that is not committed; `remit logs SESSION` shows what it printed before and after", endOf(head))
 }
 
 // endedAlike says whether two runs of a command ended alike.

@@ -273,7 +273,9 @@ func TestTransitionsOfTwoCommands(t *testing.T) {
 	if len(built.passToFail) != 1 || len(built.missing) != 0 {
 		t.Errorf("%+v", built)
 	}
-	tap := func(m map[string]results.Outcome) *CommandResult { return &CommandResult{PerTest: m, Runner: results.TAP} }
+	tap := func(m map[string]results.Outcome) *CommandResult {
+		return &CommandResult{PerTest: m, Runner: results.TAP}
+	}
 	detailed := newTransitions()
 	detailed.compare(tap(map[string]results.Outcome{"add: got -1": results.Fail, "sum (want 3)": results.Fail, "sum (want 4)": results.Fail, "gone: got 1": results.Fail}),
 		tap(map[string]results.Outcome{"add": results.Pass, "sum": results.Pass, "more": results.Pass}))

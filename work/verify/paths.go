@@ -19,7 +19,7 @@ var (
 	testNames = form.Lazy(`^(?:` + strings.Join([]string{
 		`.*_test\.(?:go|py|rb|exs|dart|rs)`,
 		`test_.*\.(?:py|rb|rs)`, `tests?\.(?:py|rs)`,
-		`(?:tests?|(?:unit)?tests?[_-].*|.*[_-](?:unit)?tests?|unittests?|.*(?:Test|Tests))\.(?:c|cc|cpp|cxx|h|hh|hpp|hxx|m|mm)`,
+		`(?:tests?|smoke|(?:unit)?tests?[_-].*|.*[_-](?:unit)?tests?|unittests?|.*(?:Test|Tests))\.(?:c|cc|cpp|cxx|h|hh|hpp|hxx|m|mm)`,
 		`.*_spec\.(?:rb|lua)`,
 		`.*[.-](?:test|spec)\.[cm]?[jt]sx?(?:\.snap)?`, `(?:tests?|test-.*|.*_test)\.[cm]?[jt]sx?`,
 		`.*(?:Test|Tests|TestCase|IT|Spec)\.(?:java|kt|kts|scala|groovy|cs|php|swift)`,

@@ -24,6 +24,33 @@ func rustFile(p string) bool {
 	return !slices.ContainsFunc(strings.Split(p, "/"), func(s string) bool { return s == "target" || s == "vendor" || strings.HasPrefix(s, ".") })
 }
 
+// rustAsserts is a definition that takes the place of a macro by which tests of Rust fail.
+var rustAsserts = form.Lazy(`\bmacro_rules!\s*((?:debug_)?assert(?:_eq|_ne)?|panic|unreachable)\b|\bas\s+((?:debug_)?assert(?:_eq|_ne)?|panic|unreachable)\s*[;,}]`)
+
+// takesAsserts says which of these a change of code of Rust takes, and "" where there is
+// none: macros of the crate are seen by its tests.
+func takesAsserts(root *os.Root, c tree.Change) string {
+	if c.Kind != tree.File || !rustFile(c.Path) {
+		return ""
+	}
+	before, err1 := textBefore(root, c.Path)
+	after, err2 := textAfter(c)
+	if err1 != nil || err2 != nil {
+		return ""
+	}
+	had := map[string]int{}
+	for _, m := range rustAsserts().FindAllSubmatch(before, -1) {
+		had[string(m[1])+string(m[2])]++
+	}
+	for _, m := range rustAsserts().FindAllSubmatch(after, -1) {
+		name := string(m[1]) + string(m[2])
+		if had[name]--; had[name] < 0 {
+			return "it takes the place of " + name + "!, by which tests fail"
+		}
+	}
+	return ""
+}
+
 // rustTestMark is what a file has that may hold tests.
 var rustTestMark = form.Lazy(`#\[[^\]]*\b(?:test|rstest|quickcheck|case)\b`)
 

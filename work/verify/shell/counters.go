@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"remit/proof/form"
 )
 
 // variables are those of the scripts of the tests that what they read is to leave alone.
@@ -16,10 +18,11 @@ type variables struct {
 	commands map[string]bool // by which they name commands
 	asked    map[string]bool // whose value is used other than to be printed
 	printed  map[string]bool // whose value is printed
+	expect   map[string]bool // which are called like what they expect, their functions' own too
 }
 
 func newVariables() *variables {
-	return &variables{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
+	return &variables{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
 }
 
 // counts says which of the variables of the tests a file sets that it did not, and "" where
@@ -56,8 +59,46 @@ func (v *variables) counts(was, is *syntax.File) string {
 		if n > 0 && had == 0 && v.asked[name] {
 			return fmt.Sprintf("line %d: it sets %s, which the tests set and use", line, name)
 		}
+		if line := reads(atOnce(is), name, true); line > 0 && reads(atOnce(was), name, true) == 0 {
+			return fmt.Sprintf("line %d: it ends what reads the file by what %s is, which the tests set", line, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(v.expect)) {
+		sets, _ := mentions(is, name)
+		if line := reads(is, name, false); line > 0 && sets == 0 && reads(was, name, false) == 0 {
+			return fmt.Sprintf("line %d: it reads %s, by which the tests say what they expect", line, name)
+		}
 	}
 	return ""
+}
+
+// expected is the name of a variable of what a test expects.
+var expected = form.Lazy(`(?i)expect|^want|_want$|golden`)
+
+// reads is the line in which a script asks for the value of a variable, 0 where it does
+// not; in a statement that can end the shell, if that is asked for.
+func reads(tree *syntax.File, name string, ends bool) (line uint) {
+	for _, s := range tree.Stmts {
+		at, exits := uint(0), false
+		syntax.Walk(s, func(n syntax.Node) bool {
+			switch n := n.(type) {
+			case *syntax.ParamExp:
+				if n.Param != nil && n.Param.Value == name {
+					at = n.Pos().Line()
+				}
+			case *syntax.CallExpr:
+				_, word, _ := commandOf(n)
+				exits = exits || word == "exit"
+			case *syntax.FuncDecl:
+				return !ends
+			}
+			return true
+		})
+		if at > 0 && (exits || !ends) {
+			line = at
+		}
+	}
+	return line
 }
 
 // readonly are the variables that a script gives attributes that stay, with their lines.
@@ -87,6 +128,9 @@ func (v *variables) add(tree *syntax.File) {
 	set := func(name string) {
 		if syntax.ValidName(name) {
 			v.set[name] = true
+			if expected().MatchString(name) {
+				v.expect[name] = true
+			}
 		}
 	}
 	var inside []string // the variable that is assigned

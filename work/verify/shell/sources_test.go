@@ -101,12 +101,13 @@ func TestCounters(t *testing.T) {
 func TestVariables(t *testing.T) {
 	t.Parallel()
 	const before = "f() { KEY=$1; }\n"
-	tests := []Script{{"test/a.sh", "ROOT=$(pwd)\n. \"$ROOT/lib.sh\"\ntests=0; fails=0; n=0\nwant=\"1 2\"\ngot=$(f a)\nst=0\nmain ok || st=$?\nok() { local own=$1; tests=$((tests+1)); ((n++)); [ \"$own\" = x ] || fails=1; }\n" +
+	tests := []Script{{"test/a.sh", "ROOT=$(pwd)\n. \"$ROOT/lib.sh\"\ntests=0; fails=0; n=0\nwant=\"1 2\"\ngot=$(f a)\nst=0\nmain ok || st=$?\nok() { local own=$1; tests=$((tests+1)); ((n++)); local testExpected=$2; [ \"$own\" = x ] || fails=1; }\n" +
 		"[ \"$got\" = \"$want\" ] && [ \"$st\" -eq 0 ] || fails=1\n${DIFF:-diff} \"$ROOT/a\" b || fails=1\necho \"$tests tests, $n\"\n[ $fails = 0 ]\n"}}
 	for code, found := range map[string]bool{
 		"ROOT=x": true, "readonly got want=": true, "f() { readonly want=5; }": true, "readonly st=0": true, "declare -gi st": true, "if true; then want=5; fi": true, "DIFF=true": true, "f() { DIFF=true; }": true, "export DIFF=true": true,
 		"unset want": true, "for want in a; do :; done": true,
-		"tests=": false, "n=1": false, "f() { got=1; }": false, "f() { local want=1; }": false, "own=1": false, "other=1": false, "( ROOT=x )": false, "f() ( DIFF=x )": false, "echo \"$ROOT\"": false, "x=$want": false,
+		"if [ -n \"${want-}\" ]; then exit 0; fi": true, "f() { echo \"$want\"; }": true, "f() ( echo \"$want\" )": true, "f() { echo \"$testExpected\"; }": true, "f() { want=$1; echo \"$want\"; }": false, "f() { echo \"$got\"; }": false, "if [ \"$0\" = x ]; then exit 0; fi": false,
+		"tests=": false, "n=1": false, "f() { got=1; }": false, "f() { local want=1; }": false, "own=1": false, "other=1": false, "( ROOT=x )": false, "f() ( DIFF=x )": false, "echo \"$ROOT\"": false,
 	} {
 		if why := Shadows(before, before+code+"\n", tests); (why != "") != found {
 			t.Errorf("%q: %q", code, why)

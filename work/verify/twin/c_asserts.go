@@ -1,6 +1,7 @@
 package twin
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -9,11 +10,11 @@ import (
 
 var (
 	// A word of the name says that it is an assertion.
-	cAsserts = form.Lazy(`(?i)(?:^|_)(?:assert|asserts|check|checks|require|required|expect|expects|verify|ensure|cond|fail_unless|fail_if|ok|is_true|istrue|must|assertion)(?:_|$)|^(?:CU_ASSERT|BOOST_|g_assert)|(?-i:^TEST$)`)
+	cAsserts = form.Lazy(`(?i)(?:^|_)(?:assert|asserts|check|checks|require|required|expect|expects|verify|ensure|cond|fail_unless|fail_if|ok|is_true|istrue|must|assertion)(?:_|$)|^(?:CU_ASSERT|BOOST_|g_assert)|(?-i:^TEST$|^l(?:ok|equal|[fs]equal)$)`) // the last are minctest's
 	// Another word says that it compares something.
-	cEqual = form.Lazy(`(?i)(?:^|_)(?:n?eq|ne|equals?|equal_to|not|n?str|strn?eq|streq|strn?cmp|strings?|strcase\w*|mem|memory|memcmp|int|uint|u?int\d*|u?long|u?short|u?char|s?size|double|float|dbl|flt|ptr|pointer|hex\d*|bits?|lt|le|gt|ge|lte|gte|near|close|within|range|in_range|cmp|is|val|value|num|bytes?|array|buf|text|char)(?:_|$)|\d$`)
+	cEqual = form.Lazy(`(?i)(?:^|_)(?:n?eq|ne|equals?|equal_to|not|n?str|strn?eq|streq|strn?cmp|strings?|strcase\w*|mem|memory|memcmp|int|uint|u?int\d*|u?long|u?short|u?char|s?size|double|float|dbl|flt|ptr|pointer|hex\d*|bits?|lt|le|gt|ge|lte|gte|near|close|within|range|in_range|cmp|is|val|value|num|bytes?|array|buf|text|char)(?:_|$)|\d$|^l[fs]?equal$`)
 	// The first argument of these is a condition although they are not written as macros are.
-	cLower = form.Lazy(`^(?:assert|assert_true|assert_false|ck_assert|ck_assert_msg|fail_unless|fail_if|cr_assert|cr_expect|munit_assert|munit_assert_true|munit_assert_false|mu_assert|mu_check|test_cond|g_assert|g_assert_true|g_assert_false|tap_ok|ok)$`)
+	cLower = form.Lazy(`^(?:assert|assert_true|assert_false|ck_assert|ck_assert_msg|fail_unless|fail_if|cr_assert|cr_expect|munit_assert|munit_assert_true|munit_assert_false|mu_assert|mu_check|test_cond|g_assert|g_assert_true|g_assert_false|tap_ok|ok|lok)$`)
 	// Of a bound another one may be as good.
 	cBounds = form.Lazy(`(?i)(?:^|_)(?:gt|lt|ge|le|gte|lte|greater|less|near|close|within|range|in_range|bits?|cmp_ok)(?:_|$)`)
 	// Such a condition has to be false.
@@ -43,6 +44,9 @@ func (b *cBody) assertion(i int) {
 		at := 0
 		if len(args) > 1 && p.is(args[0].from, braceText) && !p.is(args[1].from, braceText) {
 			at = 1 // the message stands in front
+		}
+		if at == 1 && defined && !b.decides(name, at) {
+			return // of the text and another value something is made, and the two are compared
 		}
 		if len(args) == 1 || at == 1 && len(args) == 2 || at == 0 && p.is(args[1].from, braceText) {
 			b.asserted(i, name, args[at])
@@ -105,13 +109,25 @@ func (b *cBody) stands(i int) bool {
 // other ones: they are no parts of names.
 func (b *cBody) macro(name string) (usable, defined bool) {
 	if b.p.macros == nil {
-		b.p.macros = map[string]bool{}
+		b.p.macros = map[string]string{}
 		for _, m := range cDefine().FindAllSubmatch(b.p.file.src, -1) {
-			b.p.macros[string(m[1])] = !strings.Contains(string(m[2]), "##")
+			b.p.macros[string(m[1])] = string(m[2])
 		}
 	}
-	usable, defined = b.p.macros[name]
-	return usable, defined
+	text, defined := b.p.macros[name]
+	return defined && !strings.Contains(text, "##"), defined
+}
+
+// decides says whether a macro of the file asks one of its arguments: if (!(test)).
+func (b *cBody) decides(name string, at int) bool {
+	params, body, ok := strings.Cut(b.p.macros[name], ")")
+	names := strings.Split(params, ",")
+	if !ok || at >= len(names) {
+		return false
+	}
+	p := regexp.QuoteMeta(strings.TrimSpace(names[at]))
+	asked, err := regexp.Compile(`(?:if|while)\s*\(\s*!?\s*(?:\(\s*` + p + `\s*\)|` + p + `)\s*\)|!\s*\(?\s*` + p + `\b|\b` + p + `\s*\)?\s*\?|(?i:assert\w*|check\w*|ok)\s*\([^;]*\b` + p + `\b`)
+	return err == nil && asked.MatchString(body)
 }
 
 // cDefine is a macro with parameters, and the lines that it goes on in.

@@ -48,8 +48,8 @@ type cParser struct {
 	file   *scriptFile
 	plus   bool // it is C++
 	found  []scriptTest
-	first  int             // where the first function with something to edit begins
-	macros map[string]bool // that the file defines, with parameters
+	first  int               // where the first function with something to edit begins
+	macros map[string]string // that the file defines, with parameters, which the text begins with
 }
 
 // place chooses where functions are added: behind the last line in front of the first

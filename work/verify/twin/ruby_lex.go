@@ -186,6 +186,9 @@ func (l *rubyLexer) token() error {
 			return err
 		}
 		l.add(scriptString, start)
+	case c == ':' && next == '`' && (start == 0 || l.src[start-1] != ':'):
+		l.at += 2 // the method that does what stands in backquotes
+		l.add(scriptString, start)
 	case c == ':' && rubySymbol().MatchString(rest) && (start == 0 || l.src[start-1] != ':'):
 		l.at += len(rubySymbol().FindString(rest))
 		l.add(scriptString, start)
