@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -88,7 +89,12 @@ func reads(tree *syntax.File, name string, ends bool) (line uint) {
 				}
 			case *syntax.CallExpr:
 				_, word, _ := commandOf(n)
-				exits = exits || word == "exit"
+				fails := false // for sure
+				if len(n.Args) == 2 {
+					status, err := strconv.Atoi(n.Args[1].Lit())
+					fails = err == nil && status != 0
+				}
+				exits = exits || word == "exit" && !fails
 			case *syntax.FuncDecl:
 				return !ends
 			}

@@ -106,7 +106,7 @@ func TestVariables(t *testing.T) {
 	for code, found := range map[string]bool{
 		"ROOT=x": true, "readonly got want=": true, "f() { readonly want=5; }": true, "readonly st=0": true, "declare -gi st": true, "if true; then want=5; fi": true, "DIFF=true": true, "f() { DIFF=true; }": true, "export DIFF=true": true,
 		"unset want": true, "for want in a; do :; done": true,
-		"if [ -n \"${want-}\" ]; then exit 0; fi": true, "f() { echo \"$want\"; }": true, "f() ( echo \"$want\" )": true, "f() { echo \"$testExpected\"; }": true, "f() { want=$1; echo \"$want\"; }": false, "f() { echo \"$got\"; }": false, "if [ \"$0\" = x ]; then exit 0; fi": false,
+		"if [ -n \"${want-}\" ]; then exit 0; fi": true, "f() { echo \"$want\"; }": true, "f() ( echo \"$want\" )": true, "f() { echo \"$testExpected\"; }": true, "f() { want=$1; echo \"$want\"; }": false, "f() { echo \"$got\"; }": false, "if [ \"$0\" = x ]; then exit 0; fi": false, "[ -n \"$ROOT\" ] || exit 1": false, "[ -z \"$want\" ] || exit \"$?\"": true,
 		"tests=": false, "n=1": false, "f() { got=1; }": false, "f() { local want=1; }": false, "own=1": false, "other=1": false, "( ROOT=x )": false, "f() ( DIFF=x )": false, "echo \"$ROOT\"": false,
 	} {
 		if why := Shadows(before, before+code+"\n", tests); (why != "") != found {
