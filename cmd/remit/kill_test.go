@@ -19,6 +19,9 @@ func cli(t *testing.T, home string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program(), args...)
 	cmd.Env = append(os.Environ(), "REMIT_HOME="+home)
+	if len(args) > 1 && args[1] == latest { // from no repository: the tests are in one, and the latest session is of another
+		cmd.Dir = home
+	}
 	return cmd
 }
 

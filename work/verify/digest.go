@@ -32,7 +32,7 @@ import (
 //go:embed twin/js_sites.go twin/js_tests.go twin/js_unquote.go twin/js_values.go twin/literal.go twin/php_asserts.go twin/php_lex.go
 //go:embed twin/php_parse.go twin/php_shapes.go twin/py_bind.go twin/py_core.go twin/py_edit.go twin/py_literal.go twin/py_other.go
 //go:embed twin/py_render.go twin/py_shapes.go twin/py_shapes_fail.go twin/py_sites.py twin/py_source.go twin/rows.go twin/rs_asserts.go
-//go:embed twin/rs_edit.go twin/rs_expect.go twin/rs_lex.go twin/rs_parse.go twin/rs_parts.go twin/rs_shapes.go twin/rs_statements.go
+//go:embed twin/rs_edit.go twin/rs_expect.go twin/rs_lex.go twin/rs_macro.go twin/rs_parse.go twin/rs_parts.go twin/rs_shapes.go twin/rs_statements.go
 //go:embed twin/rs_values.go twin/ruby_asserts.go twin/ruby_lex.go twin/ruby_minitest.go twin/ruby_minitest_asserts.go
 //go:embed twin/ruby_minitest_shapes.go twin/ruby_parse.go twin/ruby_shapes.go
 //go:embed twin/ruby_text.go twin/script_edit.go twin/script_tokens.go twin/sketch.go twin/test_body.go twin/text.go twin/trace.go twin/twin.go twinrun.go

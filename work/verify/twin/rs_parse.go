@@ -67,7 +67,7 @@ type rsItem struct {
 // ParseRust finds the tests of a file: functions with #[test], in the modules that the
 // file holds. It executes nothing of it. What it cannot be sure to read is an error.
 //
-// Out of reach are documentation tests, tests that a macro makes, and assertions in
+// Out of reach are documentation tests, most tests that a macro makes, and assertions in
 // functions that tests share.
 func ParseRust(src []byte) (File, error) {
 	p, err := newRSParser(src)
@@ -91,14 +91,15 @@ func newRSParser(src []byte) (*rsParser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &rsParser{braceParser: braceParser{string(src), tokens}, file: &rsFile{textFile: newTextFile(bytes.Clone(src), sha256.Sum256(src))}}, nil
+	return &rsParser{braceParser: braceParser{string(src), tokens}, file: &rsFile{textFile: newTextFile(bytes.Clone(src), sha256.Sum256(src))}, makers: map[string]*rsMaker{}}, nil
 }
 
 // rsParser finds the tests in tokens.
 type rsParser struct {
 	braceParser
-	file  *rsFile
-	found []rsTest
+	file   *rsFile
+	found  []rsTest
+	makers map[string]*rsMaker // the macros so far that make tests
 }
 
 // rsTest is a test with its places.
@@ -210,8 +211,14 @@ func (p *rsParser) module(in span, path []string) {
 			p.module(span{it.block + 1, it.end - 1}, append(slices.Clone(path), it.name))
 		case it.kind == "fn":
 			p.function(&it, path)
+		case it.kind == "macro_rules":
+			if name, m := p.maker(&it); m != nil || p.makers[name] != nil {
+				p.makers[name] = m
+			}
 		case it.kind == "macro" && it.head < it.end:
-			p.made(&it, path)
+			if m := p.makers[it.name]; m == nil || !p.calls(&it, m, path) {
+				p.made(&it, path)
+			}
 		}
 	}
 }

@@ -26,6 +26,12 @@ func TestRustTests(t *testing.T) {
 		{"async", "#[tokio::test] async fn a() { assert!(f().await); }", "a 1/0/1"},
 		{"macros", "#[rstest] #[case(1)] fn a(#[case] x: u8) {} proptest! { #[test] fn b(x in 0..3) { assert!(x < 3) } } #[test_case(1)] #[test] fn c(x: u8) {} #[sqlx::test] fn d(pool: P) {} quickcheck! { fn e() {} }",
 			"a: #[rstest] makes it; b: the macro proptest! makes it; c: #[test_case] makes it; d: #[sqlx::test] makes it"},
+		{"macro of the file", "#[cfg(test)] mod tests { macro_rules! t { ($t:ident : $a:expr => $b:expr) => { #[test] fn $t() { assert_eq!($a.up(), $b) } }; } t!(one: \"a\" => \"A\"); t!(two: f() => g()); t!(three); }",
+			"tests::one 0/1/0; tests::two: the macro t! makes it, and what it expects is no value that stands in the call"},
+		{"macro with rows", "macro_rules! fib { ($($name:ident: $value:expr,)*) => { $( #[test] fn $name() { let (input, want) = $value; assert_eq!(want, f(input)); assert_eq!(g(input), want); } )* } } fib! { a: (0, 1), b: (1, \"x\"), c: z() }", "a 0/1/0; b 0/1/0; c: the macro fib! makes it, and what it expects is no value that stands in the call"},
+		{"macros that are not read", "macro_rules! a { ($t:ident, $b:expr) => { #[test] fn $t() { if x { assert_eq!(f(), $b) } } }; } macro_rules! b { ($t:ident, $b:expr) => { #[test] fn $t() { assert_eq!(f($b), $b) } }; } macro_rules! c { ($t:ident, $b:literal) => { #[test] fn $t() { assert_eq!(f(), $b) } }; } " +
+			"macro_rules! d { ($t:ident, $b:expr) => { #[test] #[should_panic] fn $t() { assert_eq!(f(), $b) } }; } macro_rules! e { ($t:ident, $b:expr) => { #[test] fn $t() { assert_eq!(f(), $b) } }; () => {}; } macro_rules! g { ($t:ident, $b:expr) => { #[test] fn $t() { f()?; assert_eq!(f(), $b) } }; } " +
+			"a!(x, 1); b!(x, 1); c!(x, 1); d!(x, 1); e!(x, 1); g!(x, 1);", ""},
 		{"twice", "#[cfg(unix)] #[test] fn a() { f() } #[cfg(windows)] #[test] fn a() { g() }", "a (1): the file has more than one test of its name; a (2): the file has more than one test of its name"},
 		{"empty", "#[test] fn a() {}", "a: it has no place that can be edited"},
 		{"no test", "#[bench] fn a(b: &mut B) {} // #[test] fn b() {}\nconst X: &str = \"#[test] fn c() {}\"; /* /* #[test] */ fn d() {} */", ""},
