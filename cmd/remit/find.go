@@ -57,7 +57,7 @@ func otherThanHere(ctx context.Context, home session.Home, id string) string {
 		return ""
 	}
 	its, err := workspace.OpenSource(ctx, local.Repo)
-	if err != nil || here.GitDir() == its.GitDir() {
+	if err != nil || here.Common() == its.Common() {
 		return ""
 	}
 	return local.Repo

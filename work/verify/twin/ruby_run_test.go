@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"remit/fixtures/tally"
 )
 
 // rubyProject is a test file with what people write in one.
@@ -181,6 +183,7 @@ func mustParseRuby(t *testing.T, src string) File {
 // fail and no other.
 func TestRubyRun(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 1, 2) // package verify tries the runners of all languages in each run
 	needTool(t, "rspec")
 	triesAll(t, mustParseRuby(t, rubyProject), func(text []byte) (map[string]bool, string) { return ranRuby(t, text) })
 }
