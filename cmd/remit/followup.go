@@ -189,11 +189,8 @@ func (e *earlier) parent(ctx context.Context) (*harness.Parent, error) {
 // base commit.
 func (f *runFlags) sameRepository(cmd *cobra.Command, home session.Home, e *earlier) error {
 	if !cmd.Flags().Changed("repo") {
-		if f.follow.session == latest {
-			if repo := otherThanHere(cmd.Context(), home, e.ID); repo != "" {
-				return otherRepository(reason.SessionNotContinuable, e.ID, repo).
-					WithHint("name the session that you mean, `remit list` shows them: --continue %s for that one", e.ID)
-			}
+		if other := latestElsewhere(cmd.Context(), home, f.follow.session, e.ID, reason.SessionNotContinuable); other != nil {
+			return other.WithHint("name the session that you mean, `remit list` shows them: --continue %s for that one", e.ID)
 		}
 		f.repo = e.local.Repo
 	}

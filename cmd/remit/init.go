@@ -254,20 +254,20 @@ func (r *initResult) again(remit string, f *initFlags) (next []string) {
 		}
 	}
 	if keep := r.working(); len(keep) > 0 {
-		line := remit + " init --yes --force"
-		for _, command := range keep {
-			line += " --test " + form.ShellWord(command)
-		}
-		next = append(next, line+f.place())
+		next = append(next, remit+" init --yes --force"+testFlags(keep)+f.place())
 	}
 	if len(next) == 0 && !r.repairable() { // once its cause is gone
-		line := remit + " init --yes"
-		for _, command := range f.tests {
-			line += " --test " + form.ShellWord(command)
-		}
-		next = append(next, line+f.place())
+		next = append(next, remit+" init --yes"+testFlags(f.tests)+f.place())
 	}
 	return next
+}
+
+// testFlags name test commands.
+func testFlags(commands []string) (out string) {
+	for _, command := range commands {
+		out += " --test " + form.ShellWord(command)
+	}
+	return out
 }
 
 // repairable says whether the commands run, and what does not pass can be what a run is

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"remit/work/session"
 )
 
 // cli is one remit process.
@@ -19,7 +21,7 @@ func cli(t *testing.T, home string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program(), args...)
 	cmd.Env = append(os.Environ(), "REMIT_HOME="+home)
-	if len(args) > 1 && args[1] == latest { // from no repository: the tests are in one, and the latest session is of another
+	if len(args) > 1 && args[1] == session.Latest { // from no repository: the tests are in one, and the latest session is of another
 		cmd.Dir = home
 	}
 	return cmd

@@ -200,7 +200,7 @@ func (a *app) sessionArgs(cmd *cobra.Command, args []string, _ string) ([]string
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	out := []string{"latest"}
+	out := []string{session.Latest}
 	for _, s := range sessions {
 		out = append(out, s.ID)
 	}

@@ -165,6 +165,9 @@ func (h Home) New(id string) Session {
 // Journal is the path of the session's journal.
 func (s Session) Journal() string { return filepath.Join(s.Dir, evidence.JournalFile) }
 
+// Latest names the newest session of the machine, of whichever repository it is.
+const Latest = "latest"
+
 // Find returns the session of an id, of an unambiguous beginning or end of one,
 // of "latest", or of a session directory's path.
 func (h Home) Find(name string) (Session, error) {
@@ -178,7 +181,7 @@ func (h Home) Find(name string) (Session, error) {
 	if err != nil {
 		return Session{}, err
 	}
-	if name == "latest" && len(ids) > 0 {
+	if name == Latest && len(ids) > 0 {
 		return ids[len(ids)-1], nil
 	}
 	var found []Session

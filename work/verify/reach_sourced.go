@@ -282,43 +282,53 @@ func (s *steering) readByShells(p string, inBase bool) bool {
 func (s *steering) with(root *os.Root, patch []tree.Change) *steering {
 	out := *s
 	out.sourced, out.batsReads, out.reads = maps.Clone(s.sourced), maps.Clone(s.batsReads), map[string][]string{}
+	inBase := map[string]bool{}
+	for _, c := range patch {
+		_, err := root.Lstat(c.Path)
+		inBase[c.Path] = err == nil
+	}
 	for again := true; again; {
 		again = false
 		for _, c := range patch {
-			_, err := root.Lstat(c.Path)
-			shells, bats := out.readByShells(c.Path, err == nil), out.batsReads[c.Path]
+			shells, bats := out.readByShells(c.Path, inBase[c.Path]), out.batsReads[c.Path]
 			if !shells && !bats {
 				continue
 			}
-			before, err1 := textBefore(root, c.Path)
-			after, err2 := textAfter(c)
-			if err1 != nil || err2 != nil {
-				continue // which is said of it by itself
-			}
-			had := shell.Sources(string(before))
-			for _, word := range shell.Sources(string(after)) {
-				words := fileWords(shellVariable().ReplaceAllString(word, " "))
-				if slices.Contains(had, word) || len(words) == 0 {
-					continue
-				}
-				last := words[len(words)-1]
-				for _, p := range wordPaths([]string{".", path.Dir(c.Path)}, last) {
+			for _, word := range newlyRead(root, c) {
+				for _, p := range wordPaths([]string{".", path.Dir(c.Path)}, word) {
 					if info, err := root.Stat(p); err == nil && info.Mode().IsRegular() && !slices.Contains(out.reads[c.Path], p) {
 						out.reads[c.Path] = append(out.reads[c.Path], p)
 					}
 				}
-				name := strings.TrimLeft(path.Base(last), ".")
-				for _, o := range patch {
-					if _, err := root.Lstat(o.Path); name == "" || !strings.HasSuffix(o.Path, name) || o.Path == c.Path || out.covers(o.Path, err == nil) {
+				name := strings.TrimLeft(path.Base(word), ".")
+				for p, there := range inBase {
+					if name == "" || !strings.HasSuffix(p, name) || p == c.Path || out.covers(p, there) {
 						continue
 					}
-					again = again || shells && !out.sourced[o.Path] || bats && !out.batsReads[o.Path]
-					out.sourced[o.Path], out.batsReads[o.Path] = out.sourced[o.Path] || shells, out.batsReads[o.Path] || bats
+					again = again || shells && !out.sourced[p] || bats && !out.batsReads[p]
+					out.sourced[p], out.batsReads[p] = out.sourced[p] || shells, out.batsReads[p] || bats
 				}
 			}
 		}
 	}
 	return &out
+}
+
+// newlyRead are the ends of the names of what a script reads by words that it did not have
+// in the base. What cannot be read is said of the script by itself.
+func newlyRead(root *os.Root, c tree.Change) (names []string) {
+	before, err1 := textBefore(root, c.Path)
+	after, err2 := textAfter(c)
+	if err1 != nil || err2 != nil {
+		return nil
+	}
+	had := shell.Sources(string(before))
+	for _, word := range shell.Sources(string(after)) {
+		if words := fileWords(shellVariable().ReplaceAllString(word, " ")); !slices.Contains(had, word) && len(words) > 0 {
+			names = append(names, words[len(words)-1])
+		}
+	}
+	return names
 }
 
 // takesShell says how a change of a file that the shells of the tests read takes something

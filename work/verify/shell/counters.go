@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
 
@@ -30,12 +29,7 @@ func newVariables() *variables {
 // there is none: set to another value, failures are forgotten between one assertion and
 // the next, and made readonly or set before the tests do, others stay as the file has them.
 func (v *variables) counts(was, is *syntax.File) string {
-	atOnce := func(tree *syntax.File) *syntax.File {
-		return &syntax.File{Stmts: slices.DeleteFunc(slices.Clone(tree.Stmts), func(s *syntax.Stmt) bool {
-			_, function := s.Cmd.(*syntax.FuncDecl)
-			return function
-		})}
-	}
+	read, readBefore := withoutFunctions(is), withoutFunctions(was)
 	for _, name := range slices.Sorted(maps.Keys(v.failures)) {
 		had, _ := mentions(was, name)
 		if n, line := mentions(is, name); n > had && (v.asked[name] || !v.printed[name]) {
@@ -51,7 +45,7 @@ func (v *variables) counts(was, is *syntax.File) string {
 	locked, before := readonly(is), readonly(was)
 	for _, name := range slices.Sorted(maps.Keys(v.set)) {
 		had, _ := mentions(was, name)
-		n, line := mentions(atOnce(is), name)
+		n, line := mentions(read, name)
 		if at, yes := locked[name]; yes {
 			if _, before := before[name]; !before {
 				return fmt.Sprintf("line %d: it fixes the value of %s, which the tests set", at, name)
@@ -60,7 +54,7 @@ func (v *variables) counts(was, is *syntax.File) string {
 		if n > 0 && had == 0 && v.asked[name] {
 			return fmt.Sprintf("line %d: it sets %s, which the tests set and use", line, name)
 		}
-		if line := reads(atOnce(is), name, true); line > 0 && reads(atOnce(was), name, true) == 0 {
+		if line := reads(read, name, true); line > 0 && reads(readBefore, name, true) == 0 {
 			return fmt.Sprintf("line %d: it ends what reads the file by what %s is, which the tests set", line, name)
 		}
 	}
@@ -71,6 +65,14 @@ func (v *variables) counts(was, is *syntax.File) string {
 		}
 	}
 	return ""
+}
+
+// withoutFunctions is what a script does when it is read.
+func withoutFunctions(tree *syntax.File) *syntax.File {
+	return &syntax.File{Stmts: slices.DeleteFunc(slices.Clone(tree.Stmts), func(s *syntax.Stmt) bool {
+		_, function := s.Cmd.(*syntax.FuncDecl)
+		return function
+	})}
 }
 
 // expected is the name of a variable of what a test expects.
@@ -112,10 +114,7 @@ func readonly(tree *syntax.File) map[string]uint {
 	names := map[string]uint{}
 	here(tree, func(n syntax.Node) bool {
 		d, ok := n.(*syntax.DeclClause)
-		if !ok || d.Variant.Value != "readonly" && !slices.ContainsFunc(d.Args, func(a *syntax.Assign) bool {
-			text, _ := literal(valueOf(a))
-			return a.Name == nil && strings.HasPrefix(text, "-") && strings.Contains(text, "g")
-		}) {
+		if !ok || d.Variant.Value != "readonly" && !declaresWith(d, "g") {
 			return true
 		}
 		for _, a := range d.Args {

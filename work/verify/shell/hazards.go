@@ -26,7 +26,7 @@ var passing = form.Lazy(`^/(?:dev|proc|tmp|var/tmp|run)/`)
 // end it, or keep it from running what it reads, in words without the line.
 func takesAway(tree *syntax.File, note func(what string, line uint)) {
 	own := map[string]bool{}
-	functions(tree, func(name string, _ uint) { own[name] = true })
+	functions(tree, func(f *syntax.FuncDecl) { own[f.Name.Value] = true })
 	loosened(tree, note)
 	var visit func(n syntax.Node) bool
 	visit = func(n syntax.Node) bool {
@@ -128,7 +128,7 @@ func taken(call *syntax.CallExpr, own map[string]bool) string {
 	case "echo", "env", "type", "[", "test":
 		return ""
 	case "printf":
-		if text, _ := literal(args[min(1, len(args)-1)]); !strings.HasPrefix(text, "-v") {
+		if !printsInto(args) {
 			return ""
 		}
 	}

@@ -93,12 +93,7 @@ type reading struct {
 // atOnce visits what a file does when it is read.
 func atOnce(tree *syntax.File, note func(what string, line uint)) {
 	r := &reading{note, map[string]*syntax.Stmt{}}
-	here(tree, func(n syntax.Node) bool {
-		if f, ok := n.(*syntax.FuncDecl); ok && f.Name != nil {
-			r.functions[f.Name.Value] = f.Body
-		}
-		return true
-	})
+	functions(tree, func(f *syntax.FuncDecl) { r.functions[f.Name.Value] = f.Body })
 	r.statements(tree.Stmts, true)
 }
 
@@ -116,10 +111,7 @@ func (r *reading) statements(stmts []*syntax.Stmt, always bool) {
 				r.statements([]*syntax.Stmt{body}, false)
 			}
 		case *syntax.DeclClause:
-			ref := slices.ContainsFunc(cmd.Args, func(a *syntax.Assign) bool {
-				text, _ := literal(valueOf(a))
-				return a.Name == nil && strings.HasPrefix(text, "-") && strings.Contains(text, "n") && cmd.Variant.Value != "export"
-			})
+			ref := cmd.Variant.Value != "export" && declaresWith(cmd, "n")
 			for _, a := range cmd.Args {
 				if _, plain := literal(valueOf(a)); !plain && (a.Name == nil || ref) {
 					what = anyVariable
@@ -178,7 +170,7 @@ func doneAtOnce(args []*syntax.Word, always bool) string {
 	case "read", "mapfile", "readarray", "getopts", "unset":
 		sets = args[1:]
 	case "printf":
-		if text, _ := literal(args[min(1, len(args)-1)]); strings.HasPrefix(text, "-v") {
+		if printsInto(args) {
 			sets = args[1:min(3, len(args))]
 		}
 	}
@@ -188,6 +180,20 @@ func doneAtOnce(args []*syntax.Word, always bool) string {
 		}
 	}
 	return ""
+}
+
+// printsInto says whether a printf sets a variable: printf -v NAME.
+func printsInto(args []*syntax.Word) bool {
+	text, _ := literal(args[min(1, len(args)-1)])
+	return strings.HasPrefix(text, "-v")
+}
+
+// declaresWith says whether a declare, or one of its kind, has an option of one letter.
+func declaresWith(d *syntax.DeclClause, letter string) bool {
+	return slices.ContainsFunc(d.Args, func(a *syntax.Assign) bool {
+		text, _ := literal(valueOf(a))
+		return a.Name == nil && strings.HasPrefix(text, "-") && strings.Contains(text, letter)
+	})
 }
 
 // valueOf is the word that is assigned, an empty one where there is none.

@@ -31,7 +31,7 @@ func Shadows(before, after string, tests []Script) string {
 		return "" // it is no script, in the base neither
 	}
 	had, makes := map[string]bool{}, map[string]int{}
-	functions(was, func(name string, _ uint) { had[name] = true })
+	functions(was, func(f *syntax.FuncDecl) { had[f.Name.Value] = true })
 	takesAway(was, func(what string, _ uint) { makes[what]++ })
 	u, vars, bats := commands{named: map[string]bool{}, defines: map[string]bool{}}, newVariables(), false
 	for _, t := range tests {
@@ -50,7 +50,8 @@ func Shadows(before, after string, tests []Script) string {
 		}
 	}
 	why := vars.counts(was, is)
-	functions(is, func(name string, line uint) {
+	functions(is, func(f *syntax.FuncDecl) {
+		name, line := f.Name.Value, f.Pos().Line()
 		switch {
 		case why != "" || had[name]:
 		case builtin(name), strings.HasPrefix(name, "command_not_found"), bats && ofBats().MatchString(name):
@@ -68,10 +69,10 @@ func Shadows(before, after string, tests []Script) string {
 }
 
 // functions visits the functions of a script.
-func functions(tree *syntax.File, visit func(name string, line uint)) {
+func functions(tree *syntax.File, visit func(*syntax.FuncDecl)) {
 	here(tree, func(n syntax.Node) bool {
 		if f, ok := n.(*syntax.FuncDecl); ok && f.Name != nil {
-			visit(f.Name.Value, f.Pos().Line())
+			visit(f)
 		}
 		return true
 	})

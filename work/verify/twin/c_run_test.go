@@ -6,8 +6,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"remit/fixtures/tally"
 )
 
 // cProject is a test file with what people write in C. Its first argument is the test to run.
@@ -292,7 +290,7 @@ func ranC(t *testing.T, compiler []string, name string, tests []Test, text []byt
 // its test fail and no other.
 func TestCRun(t *testing.T) {
 	t.Parallel()
-	tally.AtItsTurn(t, 0, 2) // package verify tries the runners of all languages in each run
+	itsTurn(t, 0)
 	for name, tc := range map[string]struct {
 		src, file string
 		compiler  []string

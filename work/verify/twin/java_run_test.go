@@ -5,8 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"remit/fixtures/tally"
 )
 
 // javaFour and javaFive are test files with what people write in them.
@@ -222,7 +220,7 @@ func ranJava(t *testing.T, name string, text []byte) (passed map[string]bool, ou
 // and no other.
 func TestJavaRun(t *testing.T) {
 	t.Parallel()
-	tally.AtItsTurn(t, 0, 2) // package verify tries the runners of all languages in each run
+	itsTurn(t, 0)
 	needTool(t, "javac")
 	for name, src := range map[string]string{"CartTest": javaFour, "PriceTest": javaFive} {
 		t.Run(name, func(t *testing.T) {

@@ -193,7 +193,7 @@ func notOK(found map[string]bool) []string {
 // test fail and no other.
 func TestJavaScriptRun(t *testing.T) {
 	t.Parallel()
-	tally.AtItsTurn(t, 1, 2) // package verify tries the runners of all languages in each run
+	itsTurn(t, 1)
 	needNode(t)
 	f := mustParseJS(t, "a.test.js", jsProject)
 	for n := range 3 {

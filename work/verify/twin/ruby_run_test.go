@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"remit/fixtures/tally"
 )
 
 // rubyProject is a test file with what people write in one.
@@ -183,7 +181,7 @@ func mustParseRuby(t *testing.T, src string) File {
 // fail and no other.
 func TestRubyRun(t *testing.T) {
 	t.Parallel()
-	tally.AtItsTurn(t, 1, 2) // package verify tries the runners of all languages in each run
+	itsTurn(t, 1)
 	needTool(t, "rspec")
 	triesAll(t, mustParseRuby(t, rubyProject), func(text []byte) (map[string]bool, string) { return ranRuby(t, text) })
 }
