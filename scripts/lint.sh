@@ -31,7 +31,7 @@ unformatted=$(find . -path './.*' -prune -o -name '*.go' -print0 | xargs -0 gofm
 
 step "go vet"
 # As the program is built: most of it is compiled by then.
-CGO_ENABLED=0 go vet -trimpath ./... || fail "go vet found something"
+CGO_ENABLED=0 go vet ${TRIMPATH--trimpath} ./... || fail "go vet found something"
 
 step "bash -n"
 for f in scripts/*.sh .ci/run; do

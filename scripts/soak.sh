@@ -30,7 +30,7 @@ third=$((total / 3))
 scratch=$(mktemp -d)
 trap 'chmod -R u+w "$scratch" 2>/dev/null; rm -rf "$scratch"' EXIT
 export REMIT_HOME=$scratch/home
-CGO_ENABLED=0 go build -trimpath -o "$scratch/summary" scripts/test-summary.go
+CGO_ENABLED=0 go build ${TRIMPATH--trimpath} -o "$scratch/summary" scripts/test-summary.go
 
 # tests runs go test; a failure is remembered, and the loops go on.
 tests() { go test -count=1 -json "$@" || touch "$scratch/failed"; }

@@ -123,7 +123,7 @@ case ${REMIT_STORE:-sqlite} in
 esac
 
 walk=$dir/walk
-CGO_ENABLED=0 go build -trimpath -o "$walk" ./scripts/vignette
+CGO_ENABLED=0 go build ${TRIMPATH--trimpath} -o "$walk" ./scripts/vignette
 "$walk" -dir "$dir" -program "$bin" -store "$store" -fixture "$fixture" -repo "$repo" -target "$target" -verify "$verify" -most "${VIGNETTE_TIME:-1m}" &
 driver=$!
 wait "$driver"

@@ -86,7 +86,7 @@ func (s *styled) goTool(t *testing.T, args ...string) []byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Dir = s.dir
-	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod -trimpath", "GOWORK=off", "GOPROXY=off", "GOTOOLCHAIN=local", "GO111MODULE=on")
+	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod "+os.Getenv("GOFLAGS"), "GOWORK=off", "GOPROXY=off", "GOTOOLCHAIN=local", "GO111MODULE=on")
 	out, err := cmd.CombinedOutput()
 	t.Logf("go %s: %v", strings.Join(args, " "), err)
 	return out
@@ -135,6 +135,7 @@ func compare(t *testing.T, what string, base, got map[string]string, sabotaged m
 // TestGoNeutral edits every site so that no verdict may change.
 func TestGoNeutral(t *testing.T) {
 	t.Parallel()
+	itsTurn(t, 0)
 	s := newStyled(t)
 	base := s.verdicts(t)
 	for name, how := range base {
@@ -169,6 +170,7 @@ var siteSeed = sync.OnceValue(func() uint64 {
 // those tests fail, and only they do.
 func TestGoSabotage(t *testing.T) {
 	t.Parallel()
+	itsTurn(t, 2)
 	s := newStyled(t)
 	base := s.verdicts(t)
 	trace := filepath.Join(t.TempDir(), "trace")
