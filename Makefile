@@ -1,7 +1,7 @@
 # Remit. `make help` lists the targets.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build install uninstall run vignette agents runners real proofs test soak screenshots bench lint fuzz release clean
+.PHONY: help setup build install uninstall run vignette agents runners real proofs test race soak screenshots bench lint fuzz release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,9 +44,13 @@ proofs: ## make the ladder's proofs of fake and command anew, which come with th
 	@scripts/setup.sh run
 	@go test ./work/prove -run '^TestBuiltInProofs$$' -count=1 -update
 
-test: ## all tests, the race detector, the second verifier; counts at the end
+test: ## the tests, long ones by turn (REMIT_TURN=all: everything, with the race detector), the second verifier; counts at the end
 	@scripts/setup.sh test
 	@scripts/test.sh
+
+race: ## the tests of what runs side by side, with the race detector
+	@scripts/setup.sh test
+	@scripts/test.sh --race
 
 soak: ## crash loop, the authority under fire, agents, escape suite and failure matrix for SOAK_TIME (default 10m); tables at the end
 	@scripts/setup.sh test

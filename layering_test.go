@@ -22,10 +22,10 @@ type wing struct {
 // wings lists the house from the ground floor up. A directory that is not in
 // the table has no arrows at all, so a new wing is a deliberate change here.
 var wings = []wing{
-	{name: "proof", why: "proof is checked offline by people who trust none of our other code"},
+	{name: "proof", tests: []string{"fixtures/tally"}, why: "proof is checked offline by people who trust none of our other code"},
 	{name: "law", may: []string{"proof"}, why: "law is pure functions over records: it decides, and neither acts nor asks"},
 	{name: "work", may: []string{"proof", "law"}, tests: []string{"fixtures"}, why: "work executes what law allowed and must not know who ordered it"},
-	{name: "nexus", may: []string{"proof", "law"}, why: "nexus decides and never executes: a breach of the authority must not be able to start a process"},
+	{name: "nexus", may: []string{"proof", "law"}, tests: []string{"fixtures/tally"}, why: "nexus decides and never executes: a breach of the authority must not be able to start a process"},
 	{name: "provider", may: []string{"proof", "law", "work", "nexus/api"}, tests: []string{"nexus", "fixtures"}, why: "a provider meets the authority through its published API only"},
 	{name: "forge", may: []string{"proof", "law", "work"}, tests: []string{"fixtures"}, why: "an export reads a sealed bundle: it needs neither the authority nor a provider"},
 	{name: "panel", may: []string{"proof", "law", "nexus"}, why: "the panel shows what nexus knows through its interfaces, and runs nothing"},
@@ -34,7 +34,7 @@ var wings = []wing{
 	{name: "vectors", may: []string{"proof"}, tests: []string{"law"}, why: "vectors pin the format that proof implements"},
 	{name: "examples", may: []string{"proof", "law", "work", "nexus", "provider", "forge"}, tests: []string{"fixtures"}, why: "examples show the public packages as a stranger would use them"},
 	{name: "scripts", may: []string{"fixtures"}, why: "scripts drive the built program from outside"},
-	{name: "", why: "the root package is documentation and the tests of the house"},
+	{name: "", tests: []string{"fixtures/tally"}, why: "the root package is documentation and the tests of the house"},
 }
 
 // A fence keeps an import path inside the packages that have a reason for it.

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"remit/fixtures/tally"
 )
 
 // declared lists the names that a Go file declares at its top, methods included.
@@ -131,10 +133,11 @@ func TestRecipes(t *testing.T) {
 		t.Fatalf("%d recipes, want 5", len(recipes))
 	}
 	most := map[string]int{"An adapter for a test runner": 2, "A field of the receipt": 3, "An engine": 3, "An endpoint that moves money": 5, "A field of the contract or the policy": 3}
-	for _, recipe := range recipes {
+	for i, recipe := range recipes {
 		title, _, _ := strings.Cut(recipe, "\n")
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
+			tally.AtItsTurn(t, i, 5)
 			changed := map[string]string{}
 			steps := step.FindAllStringSubmatch(recipe, -1)
 			if n := len(walkStep.FindAllString(recipe, -1)); n == 0 || len(steps) != n {
@@ -214,8 +217,8 @@ func build(t *testing.T, changed map[string]string) {
 		t.Fatal(err)
 	}
 	// As the program is built, so that what did not change is compiled already.
-	cmd := exec.CommandContext(t.Context(), "go", append([]string{"build", "-trimpath", "-overlay", list}, packages...)...)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"build", "-overlay", list}, packages...)...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("go build %v: %v\n%s", packages, err, out)
 	}

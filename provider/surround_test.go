@@ -19,6 +19,7 @@ import (
 	"testing"
 
 	"remit/fixtures/rootfs"
+	"remit/fixtures/tally"
 	"remit/law/job"
 	"remit/proof/reason"
 	"remit/work/harness"
@@ -89,6 +90,7 @@ func npmOf(t *testing.T, file []byte) (harness.Registries, *atomic.Int32) {
 // of the contract's base where the operator allows it.
 func TestLayersOfAnEngineRun(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 1, 2)
 	if _, err := exec.LookPath("/usr/bin/npm"); err != nil {
 		t.Skipf("SKIPPED, npm is not installed below /usr: %v", err)
 	}
@@ -117,6 +119,7 @@ func TestLayersOfAnEngineRun(t *testing.T) {
 // its requester names, or it is refused.
 func TestLayersOfAJob(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 0, 2)
 	if _, err := exec.LookPath("/usr/bin/npm"); err != nil {
 		t.Skipf("SKIPPED, npm is not installed below /usr: %v", err)
 	}

@@ -2,8 +2,8 @@
 
 // Command test-summary reads `go test -json` on standard input and prints what
 // a person wants to know: a line a package, the full output of what failed,
-// every skipped test with its reason, the tables that the tests counted for
-// (package tally), the slowest tests, and last the counts.
+// every skipped test with its reason, those that wait for their turn, the tables
+// that the tests counted for (package tally), the slowest tests, and last the counts.
 //
 // A skip is a promise that was not checked, so it is never silent. Exit 1 when
 // anything failed, when a row of a table did not hold, or when no test ran at
@@ -15,6 +15,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -34,9 +35,10 @@ func main() {
 	output := map[key][]string{}
 	failedIn := map[string]bool{} // packages with a failed test
 	var skipped []string
+	turns := map[string][]string{} // by package, the tests that wait for their turn
 	var tables tally.Collection
 	var slow slowest
-	passed, failed, packages := 0, 0, 0
+	passed, failed, waiting, packages := 0, 0, 0, 0
 
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, 16<<20)
@@ -68,7 +70,12 @@ func main() {
 			failedIn[e.Package] = true
 			fmt.Printf("--- FAIL %s %s (%.2fs)\n%s", e.Package, e.Test, e.Elapsed, strings.Join(output[k], ""))
 		case e.Test != "" && e.Action == "skip":
-			skipped = append(skipped, fmt.Sprintf("%s %s: %s", e.Package, e.Test, reason(output[k])))
+			if why := reason(output[k]); strings.Contains(why, tally.Waits) {
+				turns[e.Package] = append(turns[e.Package], e.Test)
+				waiting++
+			} else {
+				skipped = append(skipped, fmt.Sprintf("%s %s: %s", e.Package, e.Test, why))
+			}
 			printRaces(k, output[k])
 			delete(output, k)
 		case e.Action == "pass":
@@ -99,6 +106,12 @@ func main() {
 		slices.Sort(skipped)
 		fmt.Printf("\nskipped, and why:\n  %s\n", strings.Join(skipped, "\n  "))
 	}
+	if waiting > 0 {
+		fmt.Printf("\nskipped, for it is the turn of another run (REMIT_TURN=all runs all; this was REMIT_TURN=%s):\n", os.Getenv("REMIT_TURN"))
+		for _, pkg := range slices.Sorted(maps.Keys(turns)) {
+			fmt.Printf("  %s: %s\n", pkg, strings.Join(turns[pkg], ", "))
+		}
+	}
 	if !tables.Write(os.Stdout) {
 		fmt.Println("test-summary: a row of the tables did not hold")
 		failed++
@@ -108,7 +121,7 @@ func main() {
 		fmt.Println("test-summary: no test ran")
 		failed++
 	}
-	fmt.Printf("\n%d packages\n%d passed, %d failed, %d skipped\n", packages, passed, failed, len(skipped))
+	fmt.Printf("\n%d packages\n%d passed, %d failed, %d skipped\n", packages, passed, failed, len(skipped)+waiting)
 	if failed > 0 {
 		os.Exit(1)
 	}

@@ -1,10 +1,16 @@
 #!/usr/bin/env bash
-# All Go tests, and the second verifier over the vectors. The tests run with the
-# race detector, but for those in which it has nothing to find: see below.
+# The Go tests, and the second verifier over the vectors. Long tests go by turn, so that a
+# run takes minutes: each run tries another part of them. REMIT_TURN=all tries everything,
+# with the race detector too; with --race only what the detector is for is tested, with it.
 # Ends with what was skipped and why, and one line of counts.
 # Arguments, if any, are packages instead of ./...
 set -euo pipefail
 cd "$(dirname "$0")/.."
+detector=
+if [ "${1:-}" = --race ]; then
+  detector=only
+  shift
+fi
 [ $# -gt 0 ] || set -- ./...
 
 # No debugger reads these programs. Without its tables the compiler takes four
@@ -20,11 +26,22 @@ for packages in modernc.org/sqlite/lib github.com/decred/... github.com/btcsuite
   alien+=("-gcflags=$packages=-race=false $lean")
 done
 
+# The turn comes from the commit: the same again for the same commit, another for the next.
+head=$(git rev-parse --verify -q HEAD 2>/dev/null || echo $RANDOM)
+turn=${REMIT_TURN:-$((16#${head:0:7}))}
+export REMIT_TURN=$turn
+[ "$turn" != all ] || detector=${detector:-all}
+
+# Where there is memory, compilers collect no garbage, which is a fifth of their time. The
+# tests do.
+compile=()
+[ "$(scripts/free-memory.sh)" -lt 10 ] || compile=(-toolexec "env GOGC=off")
+
 race=()
-if CGO_ENABLED=1 go env CC >/dev/null 2>&1 && command -v "$(go env CC)" >/dev/null 2>&1; then
+if [ -n "$detector" ] && CGO_ENABLED=1 go env CC >/dev/null 2>&1 && command -v "$(go env CC)" >/dev/null 2>&1; then
   race=(-race "-gcflags=all=$lean" "${alien[@]}")
   export CGO_ENABLED=1
-else
+elif [ -n "$detector" ]; then
   echo "test: NO RACE DETECTOR: it needs a C compiler, and $(go env CC) is not installed" >&2
 fi
 
@@ -52,7 +69,9 @@ if python=$(python3 -c 'import sys; print(sys.executable)' 2>/dev/null) && [ -x 
   export PATH=$scratch/bin:$PATH
 fi
 
-CGO_ENABLED=0 go build -trimpath -o "$scratch/summary" scripts/test-summary.go
+# The builds of the tests share what the program is made of: they have the flags of scripts/build.sh.
+export GOFLAGS="${GOFLAGS:-} ${TRIMPATH--trimpath}"
+CGO_ENABLED=0 go build -o "$scratch/summary" scripts/test-summary.go
 
 # The second verifier shares no code with the first: if they disagree, this
 # fails. It reports like a Go test, so that it is counted like one.
@@ -82,30 +101,30 @@ marked() { grep -rlE "^//test:$1 [A-Z]" --include='*_test.go' . | sed -E 's|^\./
 
 # tests runs go test; a failure is remembered. scripts/lint.sh vets.
 tests() {
-  nice -n "${priority:-0}" go test -vet=off -ldflags=-w -timeout "${TEST_TIMEOUT:-45m}" -json "$@" </dev/null || echo $? >"$scratch/failed"
+  nice -n "${priority:-0}" go test "${compile[@]}" -vet=off -ldflags=-w -timeout "${TEST_TIMEOUT:-45m}" -json "$@" </dev/null || echo $? >"$scratch/failed"
 }
 
 packages=$(go list "$@" | sort -u)
 mapfile -t packages <<<"$packages"
 set +e
 {
-  if [ ${#race[@]} = 0 ]; then
-    tests "${packages[@]}"
-  else
-    mapfile -t plain < <(comm -12 <(printf '%s\n' "${packages[@]}") <(sort -u <(marked plain-package) <(marked both-package)))
+  plain=("${packages[@]}") raced=()
+  if [ ${#race[@]} != 0 ]; then
     mapfile -t raced < <(comm -23 <(printf '%s\n' "${packages[@]}") <(marked plain-package))
-    # Many tests wait, for leases and for programs that hang, so more of them go on
-    # at a time than there are cores: the second pass is compiled and tested where the
-    # first one leaves time, and shown behind it. What does not build is reported by
-    # its test.
-    {
-      nice go build "${race[@]}" -o /dev/null "${raced[@]}" </dev/null >/dev/null 2>&1
-      [ ${#raced[@]} = 0 ] || priority=3 tests "${race[@]}" "${raced[@]}"
-    } >"$scratch/raced" &
-    [ ${#plain[@]} = 0 ] || CGO_ENABLED=0 tests -trimpath -parallel 4 "${plain[@]}"
-    wait $!
-    cat "$scratch/raced"
+    mapfile -t plain < <(comm -12 <(printf '%s\n' "${packages[@]}") <(sort -u <(marked plain-package) <(marked both-package)))
+    [ "$detector" = all ] || plain=()
   fi
+  # Many tests wait, for leases and for programs that hang, so more of them go on
+  # at a time than there are cores: the second pass is compiled and tested where the
+  # first one leaves time, and shown behind it. What does not build is reported by
+  # its test.
+  [ ${#raced[@]} = 0 ] || {
+    nice go build "${compile[@]}" "${race[@]}" -o /dev/null "${raced[@]}" </dev/null >/dev/null 2>&1
+    priority=3 tests "${race[@]}" "${raced[@]}"
+  } >"$scratch/raced" &
+  [ ${#plain[@]} = 0 ] || CGO_ENABLED=0 tests -parallel 4 "${plain[@]}"
+  wait $!
+  [ ! -e "$scratch/raced" ] || cat "$scratch/raced"
   second_verifier
 } | "$scratch/summary"
 summary=$?

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"remit/fixtures/tally"
 	"remit/nexus/api"
 	"remit/proof/bundle"
 	"remit/proof/canon"
@@ -155,6 +156,7 @@ func TestRunUnderOwnAuthority(t *testing.T) {
 // patched tree over the wire.
 func TestRunUnderNexus(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 0, 4)
 	requireSandbox(t)
 	n := startNexus(t)
 	alice := n.do(n.admin, "POST", "/v1/tokens", "alice", object{"kind": "user", "owner": "alice",

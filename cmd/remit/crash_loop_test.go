@@ -25,6 +25,7 @@ import (
 // is shipped: the variable does nothing, and its name is not in the program.
 func TestShippedProgramHasNoCrashPoints(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 2, 4)
 	requireSandbox(t)
 	for path, want := range map[string]bool{program(): false, crashing(): true} {
 		text, err := os.ReadFile(path)
@@ -52,6 +53,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
 	c, repo := crashRow(t, "killed at a journal step")
+	tally.AtItsTurn(c, 3, 5)
 	n, _ := entriesOf(t, newScene(t, repo))
 	for _, points := range crashPoints(t, n) {
 		t.Run("from_"+strings.ReplaceAll(points[0], ":", "_"), func(t *testing.T) {
@@ -138,6 +140,7 @@ func TestKilledAgainWhileResumed(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
 	c, repo := crashRow(t, "killed again while it is resumed")
+	tally.AtItsTurn(c, 1, 5)
 	n, _ := entriesOf(t, newScene(t, repo))
 	type pair struct{ first, second string }
 	var pairs []pair
@@ -196,6 +199,7 @@ func TestKilledAtRandom(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
 	c, repo := crashRow(t, "killed at random moments")
+	tally.AtItsTurn(c, 1, 4)
 	_, took := entriesOf(t, newScene(t, repo))
 	seed := uint64(time.Now().UnixNano())
 	if text := os.Getenv("REMIT_CRASH_SEED"); text != "" {
@@ -257,6 +261,7 @@ func TestTwoProcessesOnOneSession(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
 	c, repo := crashRow(t, "two processes on one session")
+	tally.AtItsTurn(c, 2, 4)
 	s := newScene(t, repo)
 	// The verification takes so long that both are there at the same time.
 	run := s.run()

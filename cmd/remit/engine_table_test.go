@@ -30,10 +30,10 @@ var engines = sync.OnceValue(func() *tally.Table {
 // The others have those rows that are marked, unless REMIT_SOAK is set.
 const allFaults = "codex"
 
-// runs reports whether row i is for an agent in the short version: each run tries that
-// the agent works and keeps nothing for itself, and of what a model can do a third.
+// runs reports whether row i is for an agent in the short version: each run with an agent
+// tries that it works and keeps nothing for itself, and of what a model can do a seventh.
 func (r engineRow) runs(i int, a agentCLI) bool {
-	if core := r.name == fixtureRow.name || r.name == keyRow.name; !core && !tally.ByTurn(i+len(a.name), 3) {
+	if core := r.name == fixtureRow.name || r.name == keyRow.name; !core && !tally.ByTurn(i+len(a.name), 7) {
 		return false
 	}
 	return a.name == allFaults || r.every == adapters || r.every == eachAgent && a.engine == ""
@@ -55,21 +55,21 @@ func TestEngines(t *testing.T) {
 	if _, soak := soaking(t); soak {
 		all = append(all, adapter("claude-agent-acp", "claude"))
 	}
-	for _, a := range all {
+	for i, a := range all {
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
-			drives(t, a, slots)
+			drives(t, a, slots, tally.ByTurn(i, 4))
 		})
 	}
 }
 
-// drives runs the rows with one agent.
-func drives(t *testing.T, a agentCLI, slots chan struct{}) {
+// drives runs the rows with one agent, if it is its turn.
+func drives(t *testing.T, a agentCLI, slots chan struct{}, turn bool) {
 	_, soak := soaking(t)
 	ran := map[string]bool{}
 	defer func() { // what did not run says why
-		why := "it is the turn of another run to try it; make soak tries all"
-		if t.Skipped() {
+		why := tally.Waits + " to try it; make soak tries all"
+		if turn && t.Skipped() {
 			why = a.name + " is not installed: make agents"
 		}
 		for place, name := range engines().Rows {
@@ -78,6 +78,9 @@ func drives(t *testing.T, a agentCLI, slots chan struct{}) {
 			}
 		}
 	}()
+	if !turn {
+		t.Skip(tally.Waits)
+	}
 	home := a.admitted(t)
 	hollow, hollowHome := a.hollow(t, home)
 	var all sync.WaitGroup

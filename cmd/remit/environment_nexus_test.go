@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"remit/fixtures/rootfs"
+	"remit/fixtures/tally"
 )
 
 // npmPackage serves one package of npm, and returns its digest.
@@ -122,6 +123,7 @@ func (c *change) environments(n *nexus, token string, r ran) (own, proof ranIn) 
 // beside them.
 func TestLayersUnderNexus(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 3, 4)
 	requireSandbox(t)
 	if _, err := exec.LookPath("/usr/bin/npm"); err != nil {
 		t.Skipf("SKIPPED, npm is not installed below /usr: %v", err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"remit/fixtures/tally"
 	"remit/forge/nip34"
 	"remit/nexus/bridge"
 	"remit/proof/nostr"
@@ -156,6 +157,7 @@ func TestExportToRelay(t *testing.T) {
 // is the one that the export to a branch makes, on the base that it names.
 func TestPullRequestAtRelay(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 1, 2)
 	requireSandbox(t)
 	relay, home := changesRelay(t), t.TempDir()
 	repo := gitRepo(t, map[string]string{"a.txt": "one\n",

@@ -86,7 +86,7 @@ func TestFixtures(t *testing.T) {
 		t.Fatalf("%d fixtures, %v; want 6", len(tasks), err)
 	}
 	for i, task := range tasks {
-		if !tally.ByTurn(i, 3) {
+		if !tally.ByTurn(i, 6) {
 			continue
 		}
 		dir := filepath.Dir(task)
@@ -118,6 +118,7 @@ func TestFixtures(t *testing.T) {
 // proxy, through the pipeline.
 func TestOpenSourceCase(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 1, 2)
 	requireSandbox(t)
 	warmGoCache(t)
 	cases, err := filepath.Glob("../../fixtures/oss-*/case.yaml")

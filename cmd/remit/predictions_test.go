@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"remit/fixtures/tally"
 	"remit/forge/swebench"
 	"remit/proof/evidence"
 	"remit/proof/reason"
@@ -31,6 +32,7 @@ func patchOf(t *testing.T, repo, file, old, new string) string {
 // the report puts each into the list that it belongs to.
 func TestPredictions(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 0, 2)
 	requireSandbox(t)
 	files := map[string]string{"shop/__init__.py": "", "shop/price.py": checkFiles["shop/price.py"], "tests/__init__.py": "",
 		"tests/test_price.py": strings.Replace(newTest, "Discount", "Price", 1)}

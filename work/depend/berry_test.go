@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"remit/fixtures/tally"
 	"remit/law/task"
 	"remit/proof/reason"
 	"remit/work/registry"
@@ -88,7 +89,7 @@ func berryLockText(version, cacheKey string) string {
 // TestBerryLayer makes the layer of the newest form of the lock file, and in a soak of all.
 func TestBerryLayer(t *testing.T) {
 	t.Parallel()
-	byTurn(t, 1)
+	tally.AtItsTurn(t, 1, 4)
 	for _, of := range [][2]string{{"10", "10c0"}, {"9", "10c0"}, {"8", "10"}, {"6", "8"}} {
 		if of[0] != "10" && os.Getenv("REMIT_CHEATS") == "" {
 			continue // each takes seconds; `make soak` has them all
@@ -106,7 +107,7 @@ func TestBerryLayer(t *testing.T) {
 // A registry that has another package under the name is found out by the client.
 func TestBerryChecksum(t *testing.T) {
 	t.Parallel()
-	byTurn(t, 0)
+	tally.AtItsTurn(t, 2, 4)
 	r := openRegistry(t)
 	publishClient(t, r, berryClients["10"])
 	nodePackages(t, r)

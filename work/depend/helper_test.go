@@ -20,19 +20,10 @@ import (
 	"testing"
 	"time"
 
-	"remit/fixtures/tally"
 	"remit/proof/reason"
 	"remit/work/registry"
 	"remit/work/sandbox"
 )
-
-// byTurn leaves a test that starts a real client to every second run: each takes seconds.
-func byTurn(t *testing.T, i int) {
-	t.Helper()
-	if !tally.ByTurn(i, 2) {
-		t.Skip("it is the turn of another run to try it; make soak tries all")
-	}
-}
 
 func TestMain(m *testing.M) {
 	sandbox.Init()

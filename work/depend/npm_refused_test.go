@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"remit/fixtures/tally"
 	"remit/law/task"
 	"remit/proof/reason"
 	"remit/work/registry"
@@ -195,6 +196,7 @@ Promise.all([tcp('127.0.0.1', 18080), tcp('` + host + `', ` + port + `), tcp('1.
 // said to be the registry's matter.
 func TestRegistryThatDiffers(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 0, 8)
 	r := openRegistry(t)
 	entry := r.publish(t, "left", "1.0.0", map[string]string{"index.js": "as it was locked"})
 	r.publish(t, "left", "1.0.0", map[string]string{"index.js": "something else"})
@@ -237,6 +239,7 @@ func TestHintForIncompleteLock(t *testing.T) {
 // is not: it takes what the registry says of its own file.
 func TestWeakDigests(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 4, 8)
 	r := openRegistry(t)
 	entry := r.publish(t, "left", "1.0.0", map[string]string{"index.js": "as it was locked"})
 	at := "/left/-/left-1.0.0.tgz"

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"remit/fixtures/tally"
 	"remit/law/task"
 	"remit/proof/reason"
 	"remit/work/sandbox"
@@ -60,6 +61,7 @@ func needPip(t testing.TB) {
 
 func TestPipLayer(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 2, 4)
 	needPip(t)
 	r := openRegistry(t)
 	requirements := r.wheel(t, "leftpad", "1.2.0", "def main(): print('cli')\nvalue = 41\n")

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"remit/fixtures/tally"
 	"remit/law/task"
 	"remit/proof/reason"
 	"remit/work/sandbox"
@@ -147,7 +148,7 @@ func TestPnpmLayer(t *testing.T) {
 	}{{"9", pnpm10, pnpmLock9}, {"6", pnpm8, pnpmLock6}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			byTurn(t, i)
+			tally.AtItsTurn(t, i, 4)
 			nodeLayer(t, task.PNPM, c.client, func(left, right string) map[string]string {
 				return map[string]string{"pnpm-lock.yaml": c.lock(left, right)}
 			},

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"remit/fixtures/tally"
 	"remit/law/task"
 	"remit/proof/reason"
 )
@@ -59,7 +60,7 @@ func poetryOld(version string) func(hash func(string) string) map[string]string 
 
 func TestPoetryLayer(t *testing.T) {
 	t.Parallel()
-	byTurn(t, 0)
+	tally.AtItsTurn(t, 3, 4)
 	pythonLayer(t, task.Poetry, poetryOld("2.0"))
 }
 

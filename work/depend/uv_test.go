@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"remit/fixtures/tally"
 	"remit/law/task"
 	"remit/proof/reason"
 	"remit/work/sandbox"
@@ -114,7 +115,7 @@ func uvLockText(hash func(string) string) map[string]string {
 
 func TestUvLayer(t *testing.T) {
 	t.Parallel()
-	byTurn(t, 1)
+	tally.AtItsTurn(t, 0, 4)
 	pythonLayer(t, task.UV, uvLockText)
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"remit/fixtures/tally"
 	"remit/law/task"
 	"remit/proof/reason"
 )
@@ -18,7 +19,7 @@ func yarnLockText(left, right string) string {
 
 func TestYarnLayer(t *testing.T) {
 	t.Parallel()
-	byTurn(t, 0)
+	tally.AtItsTurn(t, 1, 4)
 	nodeLayer(t, task.Yarn, yarn1, func(left, right string) map[string]string {
 		return map[string]string{"yarn.lock": yarnLockText(left, right)}
 	},

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"remit/fixtures/tally"
 	"remit/proof/evidence"
 	"remit/work/engine"
 	"remit/work/engine/agent"
@@ -29,6 +30,7 @@ func (l launched) Invocation(context.Context, engine.Task) (*engine.Invocation, 
 // the change of the files and no program of its choosing runs outside.
 func TestAgentRepository(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 2, 4)
 	repo := newRepo(t, map[string]string{"a.txt": "history-of-the-source\n"})
 	canary := filepath.Join(t.TempDir(), "canary")
 	for _, args := range [][]string{

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"remit/fixtures/tally"
 	"remit/proof/evidence"
 	"remit/proof/journal"
 	"remit/proof/reason"
@@ -32,6 +33,7 @@ func (s *spoken) Invocation(ctx context.Context, t engine.Task) (*engine.Invocat
 // have it.
 func TestBrokenEnd(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 1, 4)
 	repo := newRepo(t, map[string]string{"a.txt": "bad\n"})
 	const fix = "echo good >a.txt; "
 	done := engine.End{Complete: true}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"remit/fixtures/tally"
 	"remit/law/secret"
 	"remit/law/task"
 	"remit/proof/canon"
@@ -106,6 +107,7 @@ func TestFollowUp(t *testing.T) {
 // neither is the baseline.
 func TestFollowUpWithoutChange(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 1, 4)
 	req := newRun(t, newRepo(t, map[string]string{"a.txt": "bad\n"}), nil, nil)
 	hangs(t, &req, "echo good >a.txt", false, 0, 60)
 	first := ran(t, req)
@@ -126,6 +128,7 @@ func TestFollowUpWithoutChange(t *testing.T) {
 // although the engine of the follow-up did not touch it, until it is taken back.
 func TestFollowUpIsJudgedWhole(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 0, 4)
 	req := newRun(t, newRepo(t, map[string]string{"a.txt": "bad\n", "b.txt": "b\n"}), nil, nil)
 	req.Contract.ForbiddenPaths = []string{"secret/**", "*.key"}
 	hangs(t, &req, "ln -s /etc/passwd link; echo x >my.key; echo good >a.txt", false, 0, 60)
@@ -217,6 +220,7 @@ func TestSecretInTheStart(t *testing.T) {
 // comes to an end that both verifiers accept.
 func TestFollowUpThatDied(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 2, 4)
 	req := newRun(t, newRepo(t, map[string]string{"a.txt": "bad\n"}), nil, nil)
 	hangs(t, &req, "echo wrong >a.txt", false, 0, 60)
 	first := ran(t, req)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"remit/fixtures/tally"
 	"remit/proof/evidence"
 	"remit/proof/reason"
 	"remit/work/sandbox"
@@ -76,6 +77,7 @@ const honestFix = `sed -i 's/ + 0/ + 1/' counter.py`
 
 func TestServiceInARun(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 3, 4)
 	req := serviceRun(t, "", honestFix+"; python3 -m unittest")
 	out, _ := baseRun(t, req)
 	rep := out.Report
@@ -99,6 +101,7 @@ func TestServiceInARun(t *testing.T) {
 // the reason says what it was.
 func TestServiceAndAWrongChange(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 2, 4)
 	for name, c := range map[string]struct {
 		script string
 		code   reason.Code

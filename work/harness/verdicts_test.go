@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"remit/fixtures/tally"
 	"remit/law/audit"
 	"remit/law/task"
 	"remit/proof/bundle"
@@ -71,6 +72,7 @@ func baseRun(t *testing.T, req Request) (*Outcome, evidence.CommandRun) {
 // result from the cache and says so; what would make another result asks anew.
 func TestBaselineIsVerifiedOnce(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 3, 4)
 	d, repo := realSandbox(t), newRepo(t, map[string]string{"a.txt": "a\n"})
 	first := fixing(t, repo, d, "echo one >>a.txt")
 	_, base := baseRun(t, first)

@@ -55,7 +55,7 @@ func TestMatrixHoldsWhereChangesAreDelivered(t *testing.T) {
 	for i, mode := range modes {
 		t.Run(mode.String(), func(t *testing.T) {
 			if turn >= 0 && i != turn {
-				t.Skip("it is the turn of another run to try it; make soak tries both")
+				t.Skip(tally.Waits + " to try it; make soak tries both")
 			}
 			t.Parallel()
 			opt := options(t, "command")
@@ -110,7 +110,10 @@ func TestControls(t *testing.T) {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
 			opt := opened(t, engine)
-			for _, group := range controls(t) {
+			for i, group := range controls(t) {
+				if !tally.ByTurn(i, 3) {
+					continue
+				}
 				name := group[0].String()
 				if len(group) > 1 {
 					name = "plain"

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"remit/fixtures/tally"
 	"remit/work/tree"
 )
 
@@ -152,6 +153,7 @@ func TestHostileNamesAndTypes(t *testing.T) {
 // included. The operations are random, the seed is in the failure.
 func TestUpperEqualsFullWalk(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 3, 4)
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"remit/fixtures/tally"
 	"remit/work/tree"
 )
 
@@ -51,6 +52,7 @@ func Test` + upper + `(t *testing.T) {
 // and lends it to runs that test the module.
 func TestLentCacheForTests(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 1, 4)
 	d, lower, kept := open1(t), testedModule(t), filepath.Join(t.TempDir(), "kept")
 	if d.tools.goCache == "" && !asRoot() {
 		t.Skip("SKIPPED, this user has no Go build cache, and a cold build takes too long for a test; TestLentCacheSparesCompiling has a module that needs none")

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"remit/fixtures/tally"
 	"remit/proof/reason"
 	"remit/work/tree"
 )
@@ -112,6 +113,7 @@ func TestServiceCannotBeReached(t *testing.T) {
 // TestServicesNotStarted: why, with the end of the log, and nothing stays.
 func TestServicesNotStarted(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 0, 4)
 	lower, db := withServer(t)
 	mark := markOf("unready")
 	soon := 300 * time.Millisecond

@@ -83,9 +83,9 @@ func TestAsOrdinaryUser(t *testing.T) {
 }
 
 // userTurns is how many runs try all of the package as an ordinary user.
-const userTurns = 3
+const userTurns = 12
 
-// testsOf is a pattern for the tests of one turn: every third one.
+// testsOf is a pattern for the tests of one turn: every twelfth one.
 func testsOf(t *testing.T, exe string, turn int) string {
 	t.Helper()
 	list, err := exec.Command(exe, "-test.list", "^Test").Output()

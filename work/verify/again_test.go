@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"remit/fixtures/tally"
 	"remit/proof/reason"
 	"remit/work/sandbox"
 	"remit/work/verify/twin"
@@ -98,6 +99,7 @@ func (s *slow) Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Result, err
 // that a test can fail nor that the change cheats.
 func TestLimitOfTheControl(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 3, 4)
 	sb := realSandbox(t)
 	dir := pyProject.base.write(t)
 	needs(t, sb, dir, "python3 --version")

@@ -45,10 +45,13 @@ func TestHonest(t *testing.T) {
 			table.Rows = append(table.Rows, language)
 		}
 	}
-	for _, language := range table.Rows {
+	for i, language := range table.Rows {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
 			row := table.Row(t, language)
+			if os.Getenv("REMIT_HONEST") != "all" {
+				tally.AtItsTurn(row, i, 3)
+			}
 			row.Add("tried", 0)
 			row.Add("held", 0)
 			row.Add("called tampering", 0)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"remit/fixtures/tally"
 	"remit/proof/reason"
 	"remit/work/sandbox"
 )
@@ -40,7 +41,7 @@ func TestControlOfNode(t *testing.T) {
 	t.Parallel()
 	needNode(t)
 	const wrong = "exports.add = (a, b) => a - b\nexports.sub = (a, b) => a - b\n"
-	for _, tc := range []struct {
+	for i, tc := range []struct {
 		name, command, by string
 		patch             files
 		want              reason.Code // "" passes
@@ -53,6 +54,9 @@ func TestControlOfNode(t *testing.T) {
 		{"exits with 0", "node calc.test.js >/dev/null", byExit, files{"calc.js": "process.exit(0)\n" + wrong}, reason.VerifierTampering},
 		{"tests are swallowed", "node --test", byTest, files{"calc.js": "const m = require('node:test')\nconst T = Object.getPrototypeOf(m.test)\nprocess.on('exit', () => { process.exitCode = 0 })\nconst assert = require('assert')\nassert.strictEqual = (a, b) => {}\nassert.equal = assert.strictEqual\n" + wrong}, reason.VerifierTampering},
 	} {
+		if !byTurn(i) {
+			continue
+		}
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			v, log := verified(t, Plan{Lower: nodeProject.base.write(t), Patch: tc.patch.changes(), Commands: []string{tc.command}})
@@ -112,6 +116,7 @@ func TestControlOfNodeWhereAllFail(t *testing.T) {
 // them, the order does not say which is which, and they are not called proved.
 func TestControlOfSharedTitles(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 1, 4)
 	needNode(t)
 	const (
 		head = "const { test, describe, it } = require('node:test')\nconst assert = require('node:assert')\nconst calc = require('./calc.js')\n\n"
@@ -152,6 +157,7 @@ func TestControlOfSharedTitles(t *testing.T) {
 // not end. What the runner has said counts, soon, and the exit status is its own.
 func TestServerLeftOpen(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 0, 4)
 	needNode(t)
 	tests := "const { test } = require('node:test')\nconst assert = require('node:assert')\nconst http = require('node:http')\nconst calc = require('./calc.js')\n\n"
 	for _, call := range []string{"add(2, 2), 4", "sub(3, 2), 1"} {

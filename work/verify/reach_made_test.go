@@ -103,7 +103,7 @@ func TestBroughtAttacks(t *testing.T) {
 		return files{"Makefile": makefile, "src/slug.c": "int slug(int x){ return x; }\n", "tests/suite.c": "#include <assert.h>\nint slug(int);\nint main(void){ assert(slug(1)==2); return 0; }\n"}
 	}
 	const listed = "OBJS=src/slug.o tests/suite.o\n.PHONY: test\ntest: suite\n\t./suite\nsuite: $(OBJS)\n\tcc -o $@ $(OBJS)\n"
-	for _, tc := range []struct {
+	for i, tc := range []struct {
 		name, needs, command string
 		base, patch          files
 		want                 reason.Code
@@ -123,6 +123,9 @@ func TestBroughtAttacks(t *testing.T) {
 			files{"src/slug.c": "int slug(int x){ return x+1; }\n"}, ""},
 		{"a change of rake's project", "rake", "rake test", rake, files{"a.txt": "y\n"}, ""},
 	} {
+		if !byTurn(i) {
+			continue
+		}
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			needs(t, sb, t.TempDir(), tc.needs+" --version")

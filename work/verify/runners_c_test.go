@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"remit/fixtures/tally"
 	"remit/work/sandbox"
 )
 
@@ -14,6 +15,7 @@ import (
 // control is made where one is possible.
 func TestHonestC(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 2, 4)
 	sb := realSandbox(t)
 	const (
 		head   = "#include <assert.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n#include <sys/wait.h>\n#include \"../calc.h\"\n"

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"remit/fixtures/tally"
 )
 
 // shellProjects are those of bats and of scripts that test something.
@@ -70,6 +72,7 @@ func shellProjects() []runnerProject {
 // control is made where one is possible.
 func TestHonestScripts(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 3, 4)
 	sb := realSandbox(t)
 	const fail = "fail() { echo \"FAIL: $*\" >&2; exit 1; }\n"
 	rows := map[string]struct {

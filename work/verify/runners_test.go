@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"remit/fixtures/tally"
 	"remit/proof/reason"
 	"remit/work/sandbox"
 )
@@ -203,9 +204,12 @@ func TestRunners(t *testing.T) {
 	if dir := os.Getenv("REMIT_RUNNERS"); dir != "" {
 		modules = filepath.Join(dir, "node_modules")
 	}
-	for _, p := range slices.Concat(runnerProjects(), systemProjects(), minitestProjects(), cProjects(), shellProjects()) {
+	for i, p := range slices.Concat(runnerProjects(), systemProjects(), minitestProjects(), cProjects(), shellProjects()) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
+			if !everyCheat() {
+				tally.AtItsTurn(t, i, 4)
+			}
 			in, err := sb, error(nil)
 			if _, err := os.Stat(modules); p.npm && err != nil {
 				t.Skip("NOT INSTALLED: the runners of npm: scripts/runners.sh")

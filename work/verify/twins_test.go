@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"remit/fixtures/tally"
 	"remit/proof/reason"
 	"remit/work/sandbox"
 	"remit/work/tree"
@@ -48,6 +49,7 @@ func verified(t *testing.T, p Plan) (*Verdict, string) {
 // it is, and one that runs none is said to be none.
 func TestControlOfEveryCommand(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 0, 4)
 	for i, tc := range []struct {
 		command, by string
 		base        files
@@ -182,6 +184,7 @@ func TestTogether(t *testing.T) {
 // have are controlled all the same.
 func TestControlOfWhatTheBaseCannotBuild(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 2, 4)
 	held := files{"mul_test.go": "package calc\n\nimport \"testing\"\n\nfunc TestMul(t *testing.T) {\n\tif Mul(2, 3) != 6 {\n\t\tt.Fatal(\"2 * 3\")\n\t}\n}\n"}
 	code := "package calc\n\nfunc Add(a, b int) int { return a + b }\n\nfunc Sub(a, b int) int { return a - b }\n\nfunc Mul(a, b int) int { return %s }\n"
 	plan := Plan{Lower: goProject.base.write(t), HeldOut: held.changes(), Commands: goProject.commands, TestingDir: testingDir, Limits: sandbox.Limits{Wall: 2 * time.Minute, OutputBytes: 1 << 20}}

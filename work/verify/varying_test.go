@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"remit/fixtures/tally"
 	"remit/proof/reason"
 	"remit/work/verify/results"
 )
@@ -62,6 +63,7 @@ func TestVaryingNames(t *testing.T) {
 // from the change nor fixed by it, and one that the change takes away is seen.
 func TestNamesThatVary(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 3, 4)
 	needNode(t)
 	const (
 		head  = "const { test } = require('node:test')\nconst assert = require('node:assert')\nconst calc = require('./calc.js')\n\n"

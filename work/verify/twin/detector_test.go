@@ -8,9 +8,8 @@ import (
 	"remit/fixtures/tally"
 )
 
-// itsTurn has half of the runs try the edits of a language, 0 or 1: package verify tries
-// the runners of all languages in each run.
-func itsTurn(t *testing.T, half int) {
+// itsTurn has a quarter of the runs try the edits of a language.
+func itsTurn(t *testing.T, quarter int) {
 	t.Helper()
-	tally.AtItsTurn(t, half, 2)
+	tally.AtItsTurn(t, quarter, 4)
 }

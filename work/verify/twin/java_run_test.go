@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"remit/fixtures/tally"
 )
 
 // javaFour and javaFive are test files with what people write in them.
@@ -220,11 +222,12 @@ func ranJava(t *testing.T, name string, text []byte) (passed map[string]bool, ou
 // and no other.
 func TestJavaRun(t *testing.T) {
 	t.Parallel()
-	itsTurn(t, 0)
 	needTool(t, "javac")
-	for name, src := range map[string]string{"CartTest": javaFour, "PriceTest": javaFive} {
+	for i, name := range []string{"CartTest", "PriceTest"} {
+		src := []string{javaFour, javaFive}[i]
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			tally.AtItsTurn(t, 1+4*i, 8)
 			for _, jar := range javaJars {
 				if _, err := os.Stat("/usr/share/java/" + jar + ".jar"); err != nil {
 					t.Skipf("NOT INSTALLED: %s.jar", jar)

@@ -431,6 +431,7 @@ func pytestVerdicts(t *testing.T, dir string) (map[string]string, string) {
 // under pytest, unittest and as a program, with and without a trace.
 func TestPythonNeutral(t *testing.T) {
 	t.Parallel()
+	itsTurn(t, 1)
 	needPython(t, "pytest")
 	for _, newline := range []string{"\n", "\r\n"} {
 		src := strings.ReplaceAll(pyProject, "\n", newline)
@@ -483,6 +484,7 @@ func unittestVerdicts(out string) []string {
 // the tests in a run: the sabotaged tests fail, and no others.
 func TestPythonSabotage(t *testing.T) {
 	t.Parallel()
+	itsTurn(t, 3)
 	needPython(t, "pytest")
 	f := mustBind(t, pyProject)
 	dir := t.TempDir()

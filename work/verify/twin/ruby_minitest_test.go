@@ -216,6 +216,7 @@ func ranMinitest(t *testing.T, text []byte) (passed map[string]bool, out string)
 // and no other.
 func TestMinitestRun(t *testing.T) {
 	t.Parallel()
+	itsTurn(t, 3)
 	needTool(t, "ruby")
 	f, err := ParseRuby("test/cart_test.rb", []byte(minitestProject))
 	if err != nil {
