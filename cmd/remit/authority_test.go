@@ -110,6 +110,7 @@ var proved = []string{"RunCreated", "DeviceEnrolled", "CapsSet", "BudgetReserved
 // TestRunUnderOwnAuthority: without a server the same receipts are there.
 func TestRunUnderOwnAuthority(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 3, 4)
 	requireSandbox(t)
 	c := newChange(t)
 	r := c.run(0)

@@ -56,6 +56,7 @@ func refusesCheck(t *testing.T, repo string, exit int, says string, flags ...str
 // the commit that it was made from can bring others.
 func TestCheckUnderTheBase(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 2, 4)
 	requireSandbox(t)
 	repo, home := checkRepo(t), t.TempDir()
 	branch(t, repo, "own-rules", "trunk", "echo bad >>src/a.txt; printf 'allowed_paths: [\"**\"]\\nverification_commands: [\"true\"]\\n' >remit.yaml")

@@ -3,12 +3,15 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"remit/fixtures/tally"
 )
 
 // TestCheckWords: without a remit.yaml in the base --verify takes the place of the commands
 // that are found, and a result that tests cannot have is said to be what the control found.
 func TestCheckWords(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 0, 4)
 	requireSandbox(t)
 	const good, bad = "def add(a, b):\n    return a + b\n", "def add(a, b):\n    return a - b\n"
 	repo, home := gitRepo(t, map[string]string{"calc.py": bad, "test_calc.py": "import unittest\nfrom calc import add\n\nclass Calc(unittest.TestCase):\n    def test_adds(self):\n        self.assertEqual(add(2, 2), 4)\n"}), t.TempDir()

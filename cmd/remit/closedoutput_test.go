@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"remit/fixtures/tally"
 )
 
 // unreadCommand is the program with both outputs on a pipe that is not read.
@@ -32,6 +34,7 @@ func unreadCommand(t *testing.T, home, dir string, args ...string) *exec.Cmd {
 // exit code is that of the work.
 func TestClosedOutput(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 0, 4)
 	requireSandbox(t)
 	home, repo := t.TempDir(), t.TempDir()
 	for _, line := range []string{"init -q", "-c user.name=t -c user.email=t@example.com commit -q --allow-empty -m base"} {

@@ -58,7 +58,7 @@ func TestEngines(t *testing.T) {
 	for i, a := range all {
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
-			drives(t, a, slots, tally.ByTurn(i, 4))
+			drives(t, a, slots, tally.ByTurn(i, 8))
 		})
 	}
 }

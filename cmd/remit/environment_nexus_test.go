@@ -177,6 +177,7 @@ func TestLayersUnderNexus(t *testing.T) {
 // from the registry that its operator named, and proves the change in it.
 func TestImageUnderNexus(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 3, 4)
 	requireSandbox(t)
 	files, err := rootfs.Programs("sh", "grep", "cat")
 	if err != nil {

@@ -75,6 +75,7 @@ func exportNostr(t *testing.T, home string, code int, args ...string) (out nip34
 // relay has.
 func TestExportToRelay(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 2, 4)
 	requireSandbox(t)
 	relay, home := changesRelay(t), t.TempDir()
 	config := "allowed_paths: [a.txt]\nverification_commands: [\"grep -q two a.txt\"]\n"

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"remit/fixtures/tally"
 	"remit/law/admission"
 	"remit/law/health"
 	"remit/law/ladder"
@@ -56,6 +57,7 @@ func (unsignedBuild) Identity(context.Context) (evidence.EngineIdentity, error) 
 // fault is a named cause of its check.
 func TestHealthNamesFaults(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 3, 4)
 	home, records := keptHome(t)
 	if r := keptHealth(t, home, records); !r.OK || r.ExitCode != 0 {
 		t.Fatalf("%+v", r)

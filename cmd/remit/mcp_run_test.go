@@ -17,6 +17,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"remit/fixtures/tally"
 	"remit/proof/evidence"
 	"remit/proof/reason"
 	"remit/work/agentconf"
@@ -91,6 +92,7 @@ func mcpProcess(t *testing.T, a agentCLI, home, key string, args ...string) (c *
 // the agent into changing the rules fails as it does in remit run.
 func TestMCPRun(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 0, 4)
 	requireSandbox(t)
 	key := "canary-of-mcp"
 	script, err := scripted.Parse("mcp", []byte(`{"usage": {"in": 100, "out": 10}, "conversations": [
@@ -141,6 +143,7 @@ func TestMCPRun(t *testing.T) {
 // no agent starts, and nothing is approved, admitted or written.
 func TestMCPAnySequence(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 3, 4)
 	requireSandbox(t)
 	a, home := piOf(t, scriptedPi, "http://127.0.0.1:1/v1")
 	repo := engineRow{policy: object{"approval_required": true}}.repository(t, a)

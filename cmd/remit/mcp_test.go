@@ -14,6 +14,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"remit/fixtures/tally"
 	"remit/law/task"
 	"remit/proof/evidence"
 	"remit/proof/reason"
@@ -188,6 +189,7 @@ func TestMCPGates(t *testing.T) {
 // repositories of the server and of no others.
 func TestMCPReads(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 1, 4)
 	requireSandbox(t)
 	home, dir := t.TempDir(), t.TempDir()
 	mine, other := gitRepo(t, checkFiles), gitRepo(t, checkFiles)

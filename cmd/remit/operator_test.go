@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"remit/fixtures/tally"
 	"remit/nexus/api"
 )
 
@@ -138,6 +139,7 @@ func TestTokensByCommand(t *testing.T) {
 // has no machine at work.
 func TestOperatorsCommands(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 2, 4)
 	o := newTypist(t)
 	token := func(owner string) string {
 		text, _ := o.types(o.admin, 0, "token", "new", "--owner", owner)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"remit/fixtures/tally"
 	"remit/nexus/api"
 )
 
@@ -25,6 +26,7 @@ import (
 // 503 the listener is open, and what still comes is served.
 func TestDrainIsSeen(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 1, 4)
 	p := serveNexus(t, "--drain-delay", "3s")
 	n := &nexus{t, p.URL, p.Token}
 	ready := func() int {

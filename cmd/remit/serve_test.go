@@ -22,12 +22,14 @@ import (
 	"testing"
 	"time"
 
+	"remit/fixtures/tally"
 	"remit/nexus/api"
 )
 
 // TestServe runs a nexus, talks to it, and runs it again on the same data.
 func TestServe(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 0, 4)
 	data := t.TempDir()
 	p := serveNexus(t, "--data", data)
 	if p.Token == "" {
@@ -88,6 +90,7 @@ func TestServe(t *testing.T) {
 // TestServeTLS serves with a certificate, and asks clients for theirs.
 func TestServeTLS(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 2, 4)
 	cert, key, pool := certificate(t)
 	p := serveNexus(t, "--data", t.TempDir(), "--tls-cert", cert, "--tls-key", key)
 	if !strings.HasPrefix(p.URL, "https://") {

@@ -108,6 +108,7 @@ func TestVignetteBegins(t *testing.T) { begunVignette(t) }
 // TestVignette is Gate L: every scene is a row, every check of it is counted.
 func TestVignette(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 1, 4)
 	v := begunVignette(t)
 	<-v.done
 	var summary struct {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"remit/fixtures/tally"
 	"remit/law/task"
 	"remit/proof/reason"
 	"remit/work/registry"
@@ -50,6 +51,7 @@ func (r *npmRegistry) gem(t testing.TB, name, version, more string, files map[st
 // their digests or the registry's index; no Gemfile is read.
 func TestBundlerLayer(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 1, 4)
 	r := openRegistry(t)
 	leaf := r.gem(t, "leaf", "1.0.1", "", map[string]string{"lib/leaf.rb": "module Leaf\n  SAYS = 'leaf'\nend\n"})
 	tool := r.gem(t, "tool-kit", "2.0.0.rc1", "  s.bindir, s.executables = 'exe', ['toolkit']\n  s.add_dependency 'leaf', '~> 1.0'", map[string]string{

@@ -196,7 +196,7 @@ Promise.all([tcp('127.0.0.1', 18080), tcp('` + host + `', ` + port + `), tcp('1.
 // said to be the registry's matter.
 func TestRegistryThatDiffers(t *testing.T) {
 	t.Parallel()
-	tally.AtItsTurn(t, 0, 8)
+	tally.AtItsTurn(t, 2, 8)
 	r := openRegistry(t)
 	entry := r.publish(t, "left", "1.0.0", map[string]string{"index.js": "as it was locked"})
 	r.publish(t, "left", "1.0.0", map[string]string{"index.js": "something else"})
@@ -239,7 +239,7 @@ func TestHintForIncompleteLock(t *testing.T) {
 // is not: it takes what the registry says of its own file.
 func TestWeakDigests(t *testing.T) {
 	t.Parallel()
-	tally.AtItsTurn(t, 4, 8)
+	tally.AtItsTurn(t, 7, 8)
 	r := openRegistry(t)
 	entry := r.publish(t, "left", "1.0.0", map[string]string{"index.js": "as it was locked"})
 	at := "/left/-/left-1.0.0.tgz"

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"remit/fixtures/tally"
 	"remit/law/task"
 	"remit/work/sandbox"
 )
@@ -67,6 +68,7 @@ func TestNpmLayer(t *testing.T) {
 
 func TestNpmBuild(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 2, 4)
 	r := openRegistry(t)
 	base := Base{Dir: writeTree(t, t.TempDir(), app(t, r)), Tree: "1111111111111111111111111111111111111111"}
 	b := openBuilder(t, r.URL, "npm")

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"remit/fixtures/tally"
 	"remit/law/task"
 	"remit/proof/reason"
 	"remit/work/registry"
@@ -28,6 +29,7 @@ func scopedApp(t testing.TB, public, own *npmRegistry, scoped string) map[string
 // has for it, whatever the lock file says, and the public one hears nothing of it.
 func TestScopeHasOneRegistry(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 3, 4)
 	for name, resolved := range map[string]string{"as the scope's own": "", "as a public one": "https://registry.npmjs.org"} {
 		public, own := openRegistry(t), openRegistry(t)
 		if resolved == "" {

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"remit/fixtures/tally"
 	"remit/law/task"
 )
 
@@ -23,6 +24,7 @@ const (
 // TestUserSaysNothing makes one layer as root and as an ordinary user.
 func TestUserSaysNothing(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 0, 4)
 	env := task.Environment{Prepare: []task.Prepare{{Ecosystem: task.NPM, Dir: "."}}}
 	r := openRegistry(t)
 	files := app(t, r)

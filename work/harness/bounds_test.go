@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"remit/fixtures/tally"
 	"remit/proof/evidence"
 	"remit/proof/journal"
 	"remit/proof/reason"
@@ -56,6 +57,7 @@ func patchOf(t *testing.T, s session.Session) (text string, step *journal.Entry)
 // meant, and the bundle of it audits.
 func TestTooManyChanges(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 2, 4)
 	repo := newRepo(t, map[string]string{"z.txt": "a\n"})
 	req := newRun(t, repo, nil, nil)
 	req.Sandbox = realSandbox(t)

@@ -59,6 +59,7 @@ func ran(t *testing.T, req Request) *Outcome {
 // change, and the bundle shows where the work began.
 func TestFollowUp(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 1, 4)
 	repo := newRepo(t, map[string]string{"a.txt": "bad\n", "b.txt": "b\n", "gone.txt": "x\n"})
 	req := newRun(t, repo, nil, nil)
 	hangs(t, &req, "echo wrong >a.txt; ln -s a.txt link; rm gone.txt; echo '*.log' >.gitignore", false, 0, 60)
@@ -157,6 +158,7 @@ func TestFollowUpIsJudgedWhole(t *testing.T) {
 // run names, or that shows what is held out.
 func TestForgedStart(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 0, 4)
 	held := "the held-out test\n"
 	req := newRun(t, newRepo(t, map[string]string{"a.txt": "bad\n"}), nil, nil)
 	hangs(t, &req, "printf '"+strings.TrimSuffix(held, "\n")+"\\n' >seen.txt", false, 0, 60)

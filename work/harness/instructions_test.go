@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"remit/fixtures/tally"
 	"remit/law/task"
 	"remit/proof/canon"
 	"remit/proof/evidence"
@@ -30,6 +31,7 @@ func (e told) Invocation(ctx context.Context, t engine.Task) (*engine.Invocation
 // the work tree, and the contract of the run has its digest.
 func TestInstructionsOfTheBase(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 2, 4)
 	text := "Use tabs.\n"
 	repo := newRepo(t, map[string]string{"a.txt": "bad\n", "AGENTS.md": text, "empty.md": "", "long.md": strings.Repeat("x", task.MaxInstructionsFrom+1)})
 	outside := filepath.Join(t.TempDir(), "outside")

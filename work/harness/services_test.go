@@ -130,6 +130,7 @@ func TestServiceAndAWrongChange(t *testing.T) {
 // TestServiceThatCannotBeHad: the engine is not started without it.
 func TestServiceThatCannotBeHad(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 3, 4)
 	unready := strings.Replace(storeProject["remit.yaml"], "python3 -c", "false; exit 1; python3 -c", 1) + "      timeout_seconds: 1\n"
 	none, err := sandbox.Open(t.Context(), sandbox.Options{Driver: sandbox.DriverNone, StateDir: t.TempDir()})
 	if err != nil {

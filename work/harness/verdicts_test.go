@@ -215,6 +215,7 @@ func TestUnconfinedRunsEmptyTheCache(t *testing.T) {
 // and says so; reproducing, or asking for a fresh one, makes it.
 func TestVerifyAgainFromTheCache(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 0, 4)
 	d, repo := realSandbox(t), newRepo(t, map[string]string{"a.txt": "a\n"})
 	req := fixing(t, repo, d, "echo one >>a.txt")
 	out, _ := baseRun(t, req)
@@ -281,6 +282,7 @@ func (c *counting) HostView(ctx context.Context, lower string) (string, error) {
 // one that asks for less than remit.yaml of the base commit is not verified again.
 func TestReproduceUnderThePolicyOfTheBase(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 1, 4)
 	d, repo := realSandbox(t), newRepo(t, map[string]string{"a.txt": "a\n", "remit.yaml": "tests: protect\nverify: {observe: all}\n"})
 	for name, want := range map[string]string{"less": evidence.StatusFail, "as much": evidence.StatusPass} {
 		req := fixing(t, repo, d, "echo one >>a.txt")

@@ -12,7 +12,7 @@ import (
 // judges the change by its name, and is known to be held out, also from a record.
 func TestHeldOutOfRunners(t *testing.T) {
 	t.Parallel()
-	tally.AtItsTurn(t, 0, 4)
+	tally.AtItsTurn(t, 3, 4)
 	sb := realSandbox(t)
 	var node runnerProject
 	for _, p := range runnerProjects() {
