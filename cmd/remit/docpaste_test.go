@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -157,6 +158,9 @@ func TestBlocksPaste(t *testing.T) {
 	cmd.Dir = home
 	cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + home, "LANG=C.UTF-8", sandbox.EnvBuildCache + "=" + filepath.Join(home, "gocache")}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as, Pdeathsig: syscall.SIGKILL}
+	// The signal comes with the end of the thread that started it, so the thread stays.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -207,6 +211,9 @@ func TestVignetteSaysWhatItNeeds(t *testing.T) {
 		cmd.Dir = filepath.Join(home, "remit")
 		cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + home, "REMIT_BIN=tools/remit", "VIGNETTE_DIR=" + filepath.Join(home, "walk")}
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as, Pdeathsig: syscall.SIGKILL}
+		// The signal comes with the end of the thread that started it, so the thread stays.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}

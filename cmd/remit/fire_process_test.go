@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -73,7 +74,7 @@ func (v *victim) start() error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var said announcement
 	if v.at == nil {
-		err = cmd.Start()
+		err = startHeld(cmd)
 	} else {
 		err = startAndRead(cmd, &said)
 	}
@@ -91,13 +92,33 @@ func (v *victim) start() error {
 	return nil
 }
 
+// starter is a thread that stays as long as this process.
+var starter = sync.OnceValue(func() chan<- func() {
+	starts := make(chan func())
+	go func() {
+		runtime.LockOSThread()
+		for start := range starts {
+			start()
+		}
+	}()
+	return starts
+})
+
+// startHeld starts a program that gets a signal when this process ends: the signal comes
+// with the end of the thread that started it.
+func startHeld(cmd *exec.Cmd) error {
+	failed := make(chan error)
+	starter() <- func() { failed <- cmd.Start() }
+	return <-failed
+}
+
 // startAndRead starts a program and decodes the first value on its stdout.
 func startAndRead(cmd *exec.Cmd, said any) error {
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
 	}
-	if err := cmd.Start(); err != nil {
+	if err := startHeld(cmd); err != nil {
 		return err
 	}
 	if err := json.NewDecoder(out).Decode(said); err != nil {
