@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -101,6 +102,15 @@ func TestHouse(t *testing.T) {
 					changes++
 				}
 			}
+		}
+	}
+	_, rooms, _ := strings.Cut(string(src), "\n## The rooms\n")
+	rooms, _, _ = strings.Cut(rooms, "\n## ")
+	for _, f := range goFiles(t) {
+		dir := path.Dir(f.path)
+		wing, _, _ := strings.Cut(dir, "/")
+		if house := []string{"cmd", "nexus", "provider", "forge", "work", "law", "proof"}; !f.test && slices.Contains(house, wing) && !within(dir, testOnly) && !strings.Contains(rooms, "`"+dir+"`") {
+			t.Errorf("%s: the room %s is not in the table", page, dir)
 		}
 	}
 	if walks != 4 || changes != 10 {
