@@ -157,7 +157,7 @@ func TestRunUnderOwnAuthority(t *testing.T) {
 // patched tree over the wire.
 func TestRunUnderNexus(t *testing.T) {
 	t.Parallel()
-	tally.AtItsTurn(t, 0, 4)
+	tally.AtItsTurn(t, 4, 8)
 	requireSandbox(t)
 	n := startNexus(t)
 	alice := n.do(n.admin, "POST", "/v1/tokens", "alice", object{"kind": "user", "owner": "alice",

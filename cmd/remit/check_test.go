@@ -159,7 +159,7 @@ var mergeRequests = []mergeRequest{
 // and without any configuration.
 func TestTenMergeRequests(t *testing.T) {
 	t.Parallel()
-	tally.AtItsTurn(t, 0, 4)
+	tally.AtItsTurn(t, 0, 8)
 	requireSandbox(t)
 	for _, configured := range []bool{true, false} {
 		files := maps.Clone(checkFiles)

@@ -261,7 +261,7 @@ func TestTwoProcessesOnOneSession(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
 	c, repo := crashRow(t, "two processes on one session")
-	tally.AtItsTurn(c, 2, 4)
+	tally.AtItsTurn(c, 2, 8)
 	s := newScene(t, repo)
 	// The verification takes so long that both are there at the same time.
 	run := s.run()

@@ -123,7 +123,7 @@ func (c *change) environments(n *nexus, token string, r ran) (own, proof ranIn) 
 // beside them.
 func TestLayersUnderNexus(t *testing.T) {
 	t.Parallel()
-	tally.AtItsTurn(t, 3, 4)
+	tally.AtItsTurn(t, 7, 8)
 	requireSandbox(t)
 	if _, err := exec.LookPath("/usr/bin/npm"); err != nil {
 		t.Skipf("SKIPPED, npm is not installed below /usr: %v", err)

@@ -30,7 +30,7 @@ func (l launched) Invocation(context.Context, engine.Task) (*engine.Invocation, 
 // the change of the files and no program of its choosing runs outside.
 func TestAgentRepository(t *testing.T) {
 	t.Parallel()
-	tally.AtItsTurn(t, 2, 4)
+	tally.AtItsTurn(t, 6, 8)
 	repo := newRepo(t, map[string]string{"a.txt": "history-of-the-source\n"})
 	canary := filepath.Join(t.TempDir(), "canary")
 	for _, args := range [][]string{

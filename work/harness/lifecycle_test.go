@@ -34,7 +34,7 @@ func hangs(t *testing.T, req *Request, line string, allow bool, idle, wall int64
 // its change and on its contract, and on nothing that the engine says.
 func TestLifecycle(t *testing.T) {
 	t.Parallel()
-	tally.AtItsTurn(t, 1, 4)
+	tally.AtItsTurn(t, 1, 8)
 	repo := newRepo(t, map[string]string{"a.txt": "bad\n"})
 	const fix = "echo good >a.txt; "
 	tests := []struct {

@@ -52,7 +52,7 @@ class Accounts(unittest.TestCase):
 // a change that stops the server.
 func TestPostgresInARun(t *testing.T) {
 	t.Parallel()
-	tally.AtItsTurn(t, 0, 4)
+	tally.AtItsTurn(t, 4, 8)
 	if found, _ := exec.Command("sh", "-c", "ls /usr/lib/postgresql/*/bin/initdb && which psql python3").Output(); strings.Count(string(found), "\n") < 3 {
 		t.Skip("PostgreSQL, psql or python3 is not installed: a run with a database is not tried")
 	}

@@ -101,7 +101,7 @@ func TestServiceInARun(t *testing.T) {
 // the reason says what it was.
 func TestServiceAndAWrongChange(t *testing.T) {
 	t.Parallel()
-	tally.AtItsTurn(t, 2, 4)
+	tally.AtItsTurn(t, 2, 8)
 	for name, c := range map[string]struct {
 		script string
 		code   reason.Code

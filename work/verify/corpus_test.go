@@ -307,7 +307,7 @@ const adversaries = 3
 // that guesses gets through as often as its odds say and not more.
 func TestAdversary(t *testing.T) {
 	t.Parallel()
-	tally.AtItsTurn(t, 1, 2)
+	tally.AtItsTurn(t, 1, 4)
 	n := adversaries
 	if given := os.Getenv("REMIT_ADVERSARY"); given != "" {
 		asked, err := strconv.Atoi(given)
