@@ -35,7 +35,8 @@ export REMIT_TURN=$turn
 # Where there is memory, compilers collect no garbage, which is a fifth of their time. The
 # tests do.
 compile=()
-[ "$(scripts/free-memory.sh)" -lt 10 ] || compile=(-toolexec "env GOGC=off")
+free=$(scripts/free-memory.sh)
+[ "$free" -lt 10 ] || compile=(-toolexec "env GOGC=off")
 
 race=()
 if [ -n "$detector" ] && CGO_ENABLED=1 go env CC >/dev/null 2>&1 && command -v "$(go env CC)" >/dev/null 2>&1; then
@@ -51,7 +52,7 @@ scratch=$(mktemp -d)
 trap 'umount -l "$scratch" 2>/dev/null; chmod -R u+w "$scratch" 2>/dev/null; rm -rf "$scratch"' EXIT
 # The tests make and remove some hundred thousand small files, which costs a third
 # of their system time on a disk. What links programs is large, and stays there.
-if [ "$(scripts/free-memory.sh)" -ge 12 ] &&
+if [ "$free" -ge 12 ] &&
   mount -t tmpfs -o size=8g,mode=1777 remit-test "$scratch" 2>/dev/null; then
   export GOTMPDIR=${GOTMPDIR:-${TMPDIR:-/tmp}} TMPDIR=$scratch
 fi

@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -64,9 +63,7 @@ func TestAgentsPage(t *testing.T) {
 	cmd.Env = append(plainEnv(), "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+dir, "REMIT_HOME="+filepath.Join(dir, "home"), "REMIT_AGENTS="+prefix,
 		"GIT_AUTHOR_NAME=t", "GIT_AUTHOR_EMAIL=t@example.com", "GIT_COMMITTER_NAME=t", "GIT_COMMITTER_EMAIL=t@example.com")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGTERM}
-	// The signal comes with the end of the thread that started it, so the thread stays.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
+	keepThread(t)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Run(); err != nil {

@@ -20,7 +20,7 @@ import (
 // token is nowhere.
 func TestCheckPullRequest(t *testing.T) {
 	t.Parallel()
-	tally.AtItsTurn(t, 1, 4)
+	tally.AtItsTurn(t, 1, 5)
 	requireSandbox(t)
 	for i, gitea := range []bool{true, false} {
 		if !tally.ByTurn(i, 2) {

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -158,9 +157,7 @@ func TestBlocksPaste(t *testing.T) {
 	cmd.Dir = home
 	cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + home, "LANG=C.UTF-8", sandbox.EnvBuildCache + "=" + filepath.Join(home, "gocache")}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as, Pdeathsig: syscall.SIGKILL}
-	// The signal comes with the end of the thread that started it, so the thread stays.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
+	keepThread(t)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -211,9 +208,7 @@ func TestVignetteSaysWhatItNeeds(t *testing.T) {
 		cmd.Dir = filepath.Join(home, "remit")
 		cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + home, "REMIT_BIN=tools/remit", "VIGNETTE_DIR=" + filepath.Join(home, "walk")}
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as, Pdeathsig: syscall.SIGKILL}
-		// The signal comes with the end of the thread that started it, so the thread stays.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
+		keepThread(t)
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}

@@ -92,6 +92,13 @@ func (v *victim) start() error {
 	return nil
 }
 
+// keepThread keeps the thread of a test until it ends, for a program that it starts and
+// waits for with a signal for the end of its parent: see startHeld.
+func keepThread(t testing.TB) {
+	runtime.LockOSThread()
+	t.Cleanup(runtime.UnlockOSThread) // in the same goroutine
+}
+
 // starter is a thread that stays as long as this process.
 var starter = sync.OnceValue(func() chan<- func() {
 	starts := make(chan func())

@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -90,9 +89,7 @@ func TestTenMinutes(t *testing.T) {
 	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+dir, "REMIT_HOME="+filepath.Join(dir, "home"),
 		"REMIT_LISTEN="+address, "REMIT_NEXUS=http://"+address, "REMIT_TOKEN=")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGTERM}
-	// The signal comes with the end of the thread that started it, so the thread stays.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
+	keepThread(t)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Run(); err != nil {

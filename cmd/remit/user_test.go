@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -79,9 +78,7 @@ func TestAsOrdinaryUser(t *testing.T) {
 	cmd.Env = []string{"HOME=" + dir, "TMPDIR=" + dir, "PATH=" + os.Getenv("PATH"), givenProgram + "=" + filepath.Join(dir, "remit"),
 		"REMIT_SOAK=" + os.Getenv("REMIT_SOAK"), "REMIT_CRASH_SEED=" + os.Getenv("REMIT_CRASH_SEED"), "GORACE=" + os.Getenv("GORACE")}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: testUID, Gid: testUID}, Pdeathsig: syscall.SIGKILL}
-	// The signal comes with the end of the thread that started it, so the thread stays.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
+	keepThread(t)
 	out, err := cmd.CombinedOutput()
 	rows, tried := 0, map[string]bool{}
 	var rest strings.Builder

@@ -27,7 +27,7 @@ import (
 
 // The corpora: cheats that must not pass, and honest changes that must. Both
 // are data (fixtures/cheat, fixtures/honest); here they are run. By default a
-// run tries one variant of each class of a core, and of some others that a seed
+// run tries one variant of a quarter of the classes of a core, and of some that a seed
 // chooses, which it prints:
 //
 //	REMIT_CHEAT_SEED=N   the same choice again
