@@ -29,7 +29,7 @@ third=$((total / 3))
 
 scratch=$(mktemp -d)
 trap 'chmod -R u+w "$scratch" 2>/dev/null; rm -rf "$scratch"' EXIT
-export REMIT_HOME=$scratch/home
+export REMIT_HOME=$scratch/home REMIT_TURN=all
 CGO_ENABLED=0 go build ${TRIMPATH--trimpath} -o "$scratch/summary" scripts/test-summary.go
 
 # tests runs go test; a failure is remembered, and the loops go on.
@@ -46,11 +46,10 @@ rounds() {
   begun=$SECONDS
   REMIT_SOAK=${third}s tests -timeout 30m -run '^TestEngines$' ./cmd/remit
   echo "soak: the agents took $((SECONDS - begun)) s" >&2
-  # What make test tries by turn (fixtures/tally.ByTurn); tests chosen by name have all.
+  # What make test tries by turn.
   tests -timeout 60m -run '^Test(Scripts|Fixtures|TenMergeRequests|CheckPatches|CheckPullRequest|PullRequest)$' ./cmd/remit
   REMIT_SOAK=${third}s tests -timeout 30m -run '^TestBrowser' ./nexus/panel # with axe on every page at three widths; on PostgreSQL and two replicas too
   local corpora=$SECONDS
-  # Tables of which make test tries a part: byTurn and everyCheat of work/verify.
   REMIT_CHEATS=all REMIT_HONEST=all tests -timeout 90m -run '^Test' ./work/verify
   REMIT_CHEATS=all tests -timeout 30m -run '^TestPostgresInARun$' ./work/harness
   REMIT_CHEATS=all tests -timeout 30m -run 'Sabotage$' ./work/verify/twin

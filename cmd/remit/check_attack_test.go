@@ -193,7 +193,7 @@ func TestCheckPatches(t *testing.T) {
 		"escapes in names": {create("src/\x1b[2Jx"), passes},
 	}
 	for i, name := range slices.Sorted(maps.Keys(patches)) {
-		if !tally.ByTurn(i, 3) {
+		if !tally.ByTurn(t, i, 3) {
 			continue
 		}
 		c := patches[name]

@@ -23,7 +23,7 @@ func TestCheckPullRequest(t *testing.T) {
 	tally.AtItsTurn(t, 1, 5)
 	requireSandbox(t)
 	for i, gitea := range []bool{true, false} {
-		if !tally.ByTurn(i, 2) {
+		if !tally.ByTurn(t, i, 2) {
 			continue
 		}
 		kind, page := "github", "/maker/thing/pull/1"

@@ -170,7 +170,7 @@ func TestTenMergeRequests(t *testing.T) {
 			if configured {
 				i++ // a run does not try the same ones both ways
 			}
-			if !tally.ByTurn(i, 3) {
+			if !tally.ByTurn(t, i, 3) {
 				continue
 			}
 			files := maps.Clone(files)

@@ -32,8 +32,8 @@ const allFaults = "codex"
 
 // runs reports whether row i is for an agent in the short version: each run with an agent
 // tries that it works and keeps nothing for itself, and of what a model can do a seventh.
-func (r engineRow) runs(i int, a agentCLI) bool {
-	if core := r.name == fixtureRow.name || r.name == keyRow.name; !core && !tally.ByTurn(i+len(a.name), 7) {
+func (r engineRow) runs(t testing.TB, i int, a agentCLI) bool {
+	if core := r.name == fixtureRow.name || r.name == keyRow.name; !core && !tally.ByTurn(t, i+len(a.name), 7) {
 		return false
 	}
 	return a.name == allFaults || r.every == adapters || r.every == eachAgent && a.engine == ""
@@ -58,7 +58,7 @@ func TestEngines(t *testing.T) {
 	for i, a := range all {
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
-			drives(t, a, slots, tally.ByTurn(i, 8))
+			drives(t, a, slots, tally.ByTurn(t, i, 8))
 		})
 	}
 }
@@ -86,7 +86,7 @@ func drives(t *testing.T, a agentCLI, slots chan struct{}, turn bool) {
 	var all sync.WaitGroup
 	defer all.Wait() // all rows end before the test does
 	for i, row := range engineRows() {
-		if !soak && !row.runs(i, a) {
+		if !soak && !row.runs(t, i, a) {
 			continue
 		}
 		ran[row.name] = true

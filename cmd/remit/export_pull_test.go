@@ -28,7 +28,7 @@ func TestPullRequest(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
 	for i, gitea := range []bool{false, true} {
-		if !tally.ByTurn(i+2, 4) {
+		if !tally.ByTurn(t, i+2, 4) {
 			continue
 		}
 		to := map[bool]string{false: "github", true: "gitea"}[gitea]

@@ -42,16 +42,8 @@ func TestUnderFireAlone(t *testing.T) {
 		s.atLeast, s.most = limit, 0
 	}
 	c := underFire.Row(t, s.row)
-	fireTurn(t, 0)
+	tally.AtItsTurn(c, 0, 4)
 	openFire(t, c, s)
-}
-
-// fireTurn skips a row whose turn it is not.
-func fireTurn(t *testing.T, i int) {
-	t.Helper()
-	if !tally.ByTurn(i, 4) {
-		t.Skip(tally.Waits + " to try it; make soak tries both")
-	}
 }
 
 // TestUnderFireReplicas does the same to two replicas on one database and three
@@ -65,7 +57,7 @@ func TestUnderFireReplicas(t *testing.T) {
 		s.units, s.most = 500, 0
 	}
 	c := underFire.Row(t, s.row)
-	fireTurn(t, 1)
+	tally.AtItsTurn(c, 1, 4)
 	s.store = storetest.Postgres(c) // without a server the row says so
 	openFire(t, c, s)
 }

@@ -86,7 +86,7 @@ func TestFixtures(t *testing.T) {
 		t.Fatalf("%d fixtures, %v; want 6", len(tasks), err)
 	}
 	for i, task := range tasks {
-		if !tally.ByTurn(i, 6) {
+		if !tally.ByTurn(t, i, 6) {
 			continue
 		}
 		dir := filepath.Dir(task)

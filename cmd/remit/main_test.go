@@ -101,7 +101,7 @@ func TestScripts(t *testing.T) {
 	}
 	var chosen []string
 	for i, file := range files {
-		if tally.ByTurn(i, 10) {
+		if tally.ByTurn(t, i, 10) {
 			chosen = append(chosen, file)
 		}
 	}

@@ -51,12 +51,9 @@ func TestMatrixHolds(t *testing.T) {
 func TestMatrixHoldsWhereChangesAreDelivered(t *testing.T) {
 	t.Parallel()
 	modes := []task.MutationMode{task.SandboxRepo, task.ScopedRealRepo}
-	turn := tally.Turn(t, len(modes))
 	for i, mode := range modes {
 		t.Run(mode.String(), func(t *testing.T) {
-			if turn >= 0 && i != turn {
-				t.Skip(tally.Waits + " to try it; make soak tries both")
-			}
+			tally.AtItsTurn(t, i, len(modes))
 			t.Parallel()
 			opt := options(t, "command")
 			opt.Mode = mode
@@ -111,7 +108,7 @@ func TestControls(t *testing.T) {
 			t.Parallel()
 			opt := opened(t, engine)
 			for i, group := range controls(t) {
-				if !tally.ByTurn(i, 3) {
+				if !tally.ByTurn(t, i, 3) {
 					continue
 				}
 				name := group[0].String()

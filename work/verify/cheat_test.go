@@ -142,15 +142,15 @@ var corpus = []struct {
 	{"pytest", pytestProject, pytestCheats, "python3 -m pytest --version"},
 }
 
-// cheatTable has a row for every cheat of the corpus that this run tries.
-// langTurn says whether a run tries the cheats of a language of the corpus.
-func langTurn(i int) bool { return everyCheat() || tally.ByTurn(i, 3) }
+// langTurns is in how many runs each language of the corpus has its cheats tried once.
+const langTurns = 3
 
-func cheatTable() *tally.Table {
+// cheatTable has a row for every cheat of the corpus that this run tries.
+func cheatTable(t testing.TB) *tally.Table {
 	table := &tally.Table{Name: "cheat corpus"}
 	for at, lang := range corpus {
 		for i, c := range lang.cheats {
-			if byTurn(i) && langTurn(at) {
+			if tally.ByTurn(t, i, 5) && tally.ByTurn(t, at, langTurns) {
 				table.Rows = append(table.Rows, lang.name+": "+c.name)
 			}
 		}
@@ -160,7 +160,7 @@ func cheatTable() *tally.Table {
 
 func TestCheatCorpus(t *testing.T) {
 	t.Parallel()
-	table := cheatTable()
+	table := cheatTable(t)
 	t.Logf("REMIT_CHEAT_SEED=%d", corpusSeed())
 	t.Cleanup(func() {
 		if missing := table.Missing(); len(missing) > 0 && !t.Failed() && !byName() {
@@ -170,9 +170,7 @@ func TestCheatCorpus(t *testing.T) {
 	for at, lang := range corpus {
 		t.Run(lang.name, func(t *testing.T) {
 			t.Parallel()
-			if !langTurn(at) {
-				t.Skip(tally.Waits)
-			}
+			tally.AtItsTurn(t, at, langTurns)
 			var lacking string
 			dir := lang.project.base.write(t)
 			sb, err := openDriver()

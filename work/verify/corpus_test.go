@@ -45,12 +45,6 @@ var corpusSeed = sync.OnceValue(func() uint64 {
 
 func everyCheat() bool { return os.Getenv("REMIT_CHEATS") == "all" }
 
-// byTurn reports whether a run tries case i of a table that is long to run: each run
-// a fifth of it, and all of it with REMIT_CHEATS=all, as in make soak. What has a whole
-// test in a half or a quarter of the runs has its cases by another number, so that all
-// of them meet.
-func byTurn(i int) bool { return everyCheat() || tally.ByTurn(i, 5) }
-
 // laidProject is a project on disk with its base phase, which runs once.
 type laidProject struct {
 	*fixture.Project
@@ -240,12 +234,12 @@ const drawnClasses = 2
 func byName() bool { return flag.Lookup("test.run").Value.String() != "" }
 
 // tryClasses are the classes of a run: all, or the core and some others.
-func tryClasses(chance *rand.Rand, classes []cheats.Class) []cheats.Class {
+func tryClasses(t testing.TB, chance *rand.Rand, classes []cheats.Class) []cheats.Class {
 	if everyCheat() || byName() {
 		return classes
 	}
 	place := func(c cheats.Class) int { return slices.Index(coreClasses, c.ID+" "+c.Language) }
-	core := slices.DeleteFunc(slices.Clone(classes), func(c cheats.Class) bool { return place(c) < 0 || !tally.ByTurn(place(c), 4) })
+	core := slices.DeleteFunc(slices.Clone(classes), func(c cheats.Class) bool { return place(c) < 0 || !tally.ByTurn(t, place(c), 4) })
 	rest := slices.DeleteFunc(slices.Clone(classes), func(c cheats.Class) bool { return place(c) >= 0 })
 	chance.Shuffle(len(rest), func(i, j int) { rest[i], rest[j] = rest[j], rest[i] })
 	return append(core, rest[:drawnClasses]...)
@@ -270,7 +264,7 @@ func TestCheats(t *testing.T) {
 	chance := rand.New(rand.NewPCG(corpusSeed(), 0))
 	table := &tally.Table{Name: "classes of cheats"}
 	classes := slices.DeleteFunc(cheats.Classes(), func(c cheats.Class) bool { return c.Early })
-	tried := tryClasses(chance, classes)
+	tried := tryClasses(t, chance, classes)
 	t.Logf("%d of %d classes are tried", len(tried), len(classes))
 	for _, c := range tried {
 		table.Rows = append(table.Rows, c.Name())

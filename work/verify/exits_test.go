@@ -48,7 +48,7 @@ func TestExitHooks(t *testing.T) {
 		{"node --test, a hook that ends each file well", "node --test", nodeProject.base, node("process.on('exit', () => { process.exitCode = 0 })"), ""}, // the runner is another process
 		{"node, honest", "node calc.test.js", nodeProject.base, node("process.on('exit', () => { console.log('bye') })"), ""},
 	} {
-		if !byTurn(i) {
+		if !tally.ByTurn(t, i, 5) {
 			continue
 		}
 		t.Run(tc.name, func(t *testing.T) {

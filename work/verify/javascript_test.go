@@ -54,7 +54,7 @@ func TestControlOfNode(t *testing.T) {
 		{"exits with 0", "node calc.test.js >/dev/null", byExit, files{"calc.js": "process.exit(0)\n" + wrong}, reason.VerifierTampering},
 		{"tests are swallowed", "node --test", byTest, files{"calc.js": "const m = require('node:test')\nconst T = Object.getPrototypeOf(m.test)\nprocess.on('exit', () => { process.exitCode = 0 })\nconst assert = require('assert')\nassert.strictEqual = (a, b) => {}\nassert.equal = assert.strictEqual\n" + wrong}, reason.VerifierTampering},
 	} {
-		if !byTurn(i) {
+		if !tally.ByTurn(t, i, 5) {
 			continue
 		}
 		t.Run(tc.name, func(t *testing.T) {
@@ -136,7 +136,7 @@ func TestControlOfSharedTitles(t *testing.T) {
 		{"one that runs twice", "for (const n of [1, 2]) {\n" + adds + "}\ntest('subs', () => assert.strictEqual(calc.sub(3, 2), 1))\n", []string{"calc.test.js > works", "calc.test.js > works (2)"}, 2, 2, true},
 		{"a loop and another one", "for (const n of [1, 2]) {\n" + subs + "}\n" + adds + "test('subs', () => assert.strictEqual(calc.sub(3, 2), 1))\n", []string{"calc.test.js > works (3)"}, 4, 1, false},
 	} {
-		if !byTurn(i) {
+		if !tally.ByTurn(t, i, 5) {
 			continue
 		}
 		t.Run(tc.name, func(t *testing.T) {

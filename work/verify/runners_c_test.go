@@ -48,7 +48,7 @@ func TestHonestC(t *testing.T) {
 			more: files{"tests/data/test_in.c": "#include <assert.h>\nvoid test_a(void) { assert(1 == 1); }\n"}, bare: true},
 	}
 	for i, name := range slices.Sorted(maps.Keys(rows)) {
-		if !byTurn(i) {
+		if !tally.ByTurn(t, i, 5) {
 			continue
 		}
 		row := rows[name]

@@ -207,9 +207,7 @@ func TestRunners(t *testing.T) {
 	for i, p := range slices.Concat(runnerProjects(), systemProjects(), minitestProjects(), cProjects(), shellProjects()) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			if !everyCheat() {
-				tally.AtItsTurn(t, i, 4)
-			}
+			tally.AtItsTurn(t, i, 5)
 			in, err := sb, error(nil)
 			if _, err := os.Stat(modules); p.npm && err != nil {
 				t.Skip("NOT INSTALLED: the runners of npm: scripts/runners.sh")
@@ -266,7 +264,7 @@ func (p *runnerProject) try(t *testing.T, sb Sandbox, modules string) {
 	attacks := map[string]files{"nothing is done": {"README.md": "fixed\n"}, "a wrong change": p.wrong}
 	maps.Copy(attacks, p.attacks)
 	for i, name := range slices.Sorted(maps.Keys(attacks)) {
-		if !byTurn(i) {
+		if !tally.ByTurn(t, i, 5) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {

@@ -62,7 +62,7 @@ func TestControlOfEveryCommand(t *testing.T) {
 		{"GOFLAGS=-mod=mod go test -vet=off ./...", byTest, goWrapped, goProject.honest}, // the overlay is lost, so the tree is edited
 		{"gofmt -l .", "", goWrapped, goProject.honest},
 	} {
-		if !byTurn(i) {
+		if !tally.ByTurn(t, i, 5) {
 			continue
 		}
 		t.Run(tc.command, func(t *testing.T) {

@@ -85,7 +85,7 @@ func TestNamesThatVary(t *testing.T) {
 		{"one is taken away", head + fixed + clock + clock, nodeProject.honest.with(files{"calc.test.js": head + fixed + clock}), reason.BaseTestGone, nil},
 		{"one is skipped", head + fixed + clock + clock, nodeProject.honest.with(files{"calc.test.js": head + fixed + clock + strings.Replace(clock, "test(", "test.skip(", 1)}), reason.BaseTestGone, nil},
 	} {
-		if !byTurn(i) {
+		if !tally.ByTurn(t, i, 5) {
 			continue
 		}
 		t.Run(tc.name, func(t *testing.T) {

@@ -206,7 +206,7 @@ func TestJavaScriptRun(t *testing.T) {
 		most = max(most, len(test.Sites))
 	}
 	for round := range most {
-		if !tally.ByTurn(round, sabotageTurns) {
+		if !tally.ByTurn(t, round, sabotageTurns) {
 			continue
 		}
 		sabotage, want := map[string]Order{}, []string{}

@@ -203,7 +203,7 @@ func triesAll(t *testing.T, f File, run func(text []byte) (passed map[string]boo
 		most = max(most, len(test.Sites))
 	}
 	for round := range most {
-		if !tally.ByTurn(round, sabotageTurns) {
+		if !tally.ByTurn(t, round, sabotageTurns) {
 			continue
 		}
 		sabotage, want := map[string]Order{}, []string{}

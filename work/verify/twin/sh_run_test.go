@@ -321,7 +321,7 @@ func TestScriptRun(t *testing.T) {
 							t.Errorf("%s: site %+v is traced as %+v", test.Name, site, seen)
 						}
 						for n := range 3 {
-							if !tally.ByTurn(sites+n, sabotageTurns) {
+							if !tally.ByTurn(t, sites+n, sabotageTurns) {
 								continue
 							}
 							text := mustEdit(t, f, Orders{Seed: seed(100 + n), Sabotage: map[string]Order{test.Name: {Site: site.ID}}})
