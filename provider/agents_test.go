@@ -19,6 +19,7 @@ import (
 	"sync"
 	"testing"
 
+	"remit/fixtures/tally"
 	"remit/law/admission"
 	"remit/law/audit"
 	"remit/law/job"
@@ -365,6 +366,7 @@ func TestAgentRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			tally.AtItsTurn(t, tally.Place(name), 3)
 			if c.script == "" {
 				c.script = answers
 			}

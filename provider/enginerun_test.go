@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"remit/fixtures/tally"
 	"remit/law/audit"
 	"remit/law/job"
 	"remit/law/task"
@@ -227,6 +228,7 @@ func TestEngineRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			tally.AtItsTurn(t, tally.Place(name), 3)
 			dir, commit, tree := scripted(t, c.script)
 			d := daemon(t, "http://127.0.0.1:1", offering(t, filepath.Dir(dir)))
 			d.credential = testCredential

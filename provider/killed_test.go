@@ -231,7 +231,7 @@ func (g *stage) run(home session.Home, m *mortal, issue string) (out *harness.Ou
 // the test would prove nothing.
 func TestClientIsKilledAtEachRequest(t *testing.T) {
 	t.Parallel()
-	tally.AtItsTurn(t, 0, 2)
+	tally.AtItsTurn(t, 1, 4)
 	storetest.Each(t, func(t *testing.T, open func() *store.Store) {
 		g := newStage(t, open())
 		home := func() session.Home { return session.Home{Dir: t.TempDir()} }

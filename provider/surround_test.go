@@ -90,7 +90,7 @@ func npmOf(t *testing.T, file []byte) (harness.Registries, *atomic.Int32) {
 // of the contract's base where the operator allows it.
 func TestLayersOfAnEngineRun(t *testing.T) {
 	t.Parallel()
-	tally.AtItsTurn(t, 1, 2)
+	tally.AtItsTurn(t, 2, 4)
 	if _, err := exec.LookPath("/usr/bin/npm"); err != nil {
 		t.Skipf("SKIPPED, npm is not installed below /usr: %v", err)
 	}
@@ -119,7 +119,7 @@ func TestLayersOfAnEngineRun(t *testing.T) {
 // its requester names, or it is refused.
 func TestLayersOfAJob(t *testing.T) {
 	t.Parallel()
-	tally.AtItsTurn(t, 0, 2)
+	tally.AtItsTurn(t, 0, 4)
 	if _, err := exec.LookPath("/usr/bin/npm"); err != nil {
 		t.Skipf("SKIPPED, npm is not installed below /usr: %v", err)
 	}

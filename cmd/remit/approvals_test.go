@@ -77,7 +77,7 @@ func (c *change) as(token string, want int, args ...string) string {
 // person who starts runs does not, whatever they say on their own command line.
 func TestApprovalsUnderNexus(t *testing.T) {
 	t.Parallel()
-	tally.AtItsTurn(t, 0, 2)
+	tally.AtItsTurn(t, 1, 4)
 	requireSandbox(t)
 	n := startNexus(t)
 	token := func(name string, grant object) string {

@@ -25,7 +25,7 @@ import (
 // is shipped: the variable does nothing, and its name is not in the program.
 func TestShippedProgramHasNoCrashPoints(t *testing.T) {
 	t.Parallel()
-	tally.AtItsTurn(t, 2, 4)
+	tally.AtItsTurn(t, 5, 8)
 	requireSandbox(t)
 	for path, want := range map[string]bool{program(): false, crashing(): true} {
 		text, err := os.ReadFile(path)

@@ -158,7 +158,7 @@ func TestExportToRelay(t *testing.T) {
 // is the one that the export to a branch makes, on the base that it names.
 func TestPullRequestAtRelay(t *testing.T) {
 	t.Parallel()
-	tally.AtItsTurn(t, 1, 2)
+	tally.AtItsTurn(t, 3, 4)
 	requireSandbox(t)
 	relay, home := changesRelay(t), t.TempDir()
 	repo := gitRepo(t, map[string]string{"a.txt": "one\n",

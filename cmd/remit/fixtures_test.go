@@ -118,7 +118,7 @@ func TestFixtures(t *testing.T) {
 // proxy, through the pipeline.
 func TestOpenSourceCase(t *testing.T) {
 	t.Parallel()
-	tally.AtItsTurn(t, 1, 2)
+	tally.AtItsTurn(t, 2, 4)
 	requireSandbox(t)
 	warmGoCache(t)
 	cases, err := filepath.Glob("../../fixtures/oss-*/case.yaml")

@@ -53,7 +53,7 @@ func issueForge(t *testing.T, gitea bool) (h *forgehost.Host, repo, bare string,
 // of the run has the token.
 func TestRunIssue(t *testing.T) {
 	t.Parallel()
-	tally.AtItsTurn(t, 1, 2)
+	tally.AtItsTurn(t, 0, 4)
 	requireSandbox(t)
 	for _, gitea := range []bool{false, true} {
 		t.Run(map[bool]string{true: "gitea", false: "github"}[gitea], func(t *testing.T) {

@@ -32,7 +32,7 @@ func patchOf(t *testing.T, repo, file, old, new string) string {
 // the report puts each into the list that it belongs to.
 func TestPredictions(t *testing.T) {
 	t.Parallel()
-	tally.AtItsTurn(t, 0, 2)
+	tally.AtItsTurn(t, 3, 4)
 	requireSandbox(t)
 	files := map[string]string{"shop/__init__.py": "", "shop/price.py": checkFiles["shop/price.py"], "tests/__init__.py": "",
 		"tests/test_price.py": strings.Replace(newTest, "Discount", "Price", 1)}

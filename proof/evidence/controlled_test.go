@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"remit/fixtures/tally"
 	"remit/proof/bundle"
 	"remit/proof/canon"
 	"remit/proof/evidence"
@@ -183,7 +184,7 @@ func TestControlCannotBeClaimed(t *testing.T) {
 			})(0, s)
 		}
 	}
-	for _, tt := range []struct {
+	for i, tt := range []struct {
 		name, base string
 		edit       func(testing.TB, *journal.Step)
 	}{
@@ -228,6 +229,7 @@ func TestControlCannotBeClaimed(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
+			tally.AtItsTurn(t, i, 3)
 			files := forge(t, tt.base, func(_ int, s *journal.Step) bool { tt.edit(t, s); return true })
 			dir := t.TempDir()
 			if err := os.CopyFS(dir, files); err != nil {

@@ -291,7 +291,7 @@ func TestEveryByteOfAnAttestation(t *testing.T) {
 	}
 	for _, name := range names {
 		for i := range whole[name].Data {
-			if !tally.ByTurn(t, i, 4) {
+			if !tally.ByTurn(t, i, 10) {
 				continue
 			}
 			for _, mask := range []byte{1, 0x20} {

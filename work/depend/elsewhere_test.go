@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"remit/fixtures/tally"
 	"remit/law/task"
 )
 
@@ -45,6 +46,7 @@ func sameElsewhere(t testing.TB, b *Builder, env task.Environment, base Base, p 
 // TestUmaskSaysNothing makes a layer with two umasks. It is a property of the process,
 // so no other test runs meanwhile.
 func TestUmaskSaysNothing(t *testing.T) {
+	tally.AtItsTurn(t, 1, 4)
 	r := openRegistry(t)
 	base := Base{Dir: writeTree(t, t.TempDir(), app(t, r)), Tree: "1111111111111111111111111111111111111111"}
 	b := openBuilder(t, r.URL, "npm")

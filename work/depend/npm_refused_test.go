@@ -159,6 +159,7 @@ func TestOnlyDataIsFetchedFrom(t *testing.T) {
 // An install script can try what it likes: it runs where nothing can be reached.
 func TestBuildReachesNothing(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 3, 4)
 	r := openRegistry(t)
 	host, port, _ := strings.Cut(strings.TrimPrefix(r.URL, "http://"), ":")
 	script := `const fs = require('fs'), net = require('net'), dns = require('dns'), dgram = require('dgram'), http = require('http');

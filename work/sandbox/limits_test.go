@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"remit/fixtures/tally"
 	"remit/proof/reason"
 )
 
@@ -260,6 +261,7 @@ func TestFilled(t *testing.T) {
 // end of the run waits for the last of them.
 func TestInodeFloodEndsInTime(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 0, 2)
 	e := escape(t, "inode fill")
 	// For the time of the files alone: so many that the end of the run, and the
 	// emptying of /tmp, take longer than what is allowed.
@@ -295,6 +297,7 @@ func TestInodeFloodEndsInTime(t *testing.T) {
 // by then is no change of anything.
 func TestCaptureOfAFloodEndsInTime(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 1, 2)
 	e := escape(t, "inode fill")
 	const files = 20_000
 	s := Spec{

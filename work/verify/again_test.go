@@ -62,7 +62,7 @@ func (s *stumbling) Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Result
 // TestFaultOfTheProof: a fault on the base that passes does not cost the control.
 func TestFaultOfTheProof(t *testing.T) {
 	t.Parallel()
-	tally.AtItsTurn(t, 0, 2)
+	tally.AtItsTurn(t, 2, 4)
 	sb := realSandbox(t)
 	dir := pyProject.base.write(t)
 	needs(t, sb, dir, "python3 --version")

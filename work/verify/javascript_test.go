@@ -82,7 +82,7 @@ func TestControlOfNode(t *testing.T) {
 // others.
 func TestControlOfNodeWhereAllFail(t *testing.T) {
 	t.Parallel()
-	tally.AtItsTurn(t, 1, 2)
+	tally.AtItsTurn(t, 3, 4)
 	needNode(t)
 	base := files{
 		"package.json": "{\"name\": \"calc\", \"scripts\": {\"test\": \"node --test\"}}\n",

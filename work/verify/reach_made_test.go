@@ -192,7 +192,7 @@ func TestIdleMake(t *testing.T) {
 // base is made, whatever way a makefile has to its name.
 func TestPrebuilt(t *testing.T) {
 	t.Parallel()
-	tally.AtItsTurn(t, 1, 2)
+	tally.AtItsTurn(t, 3, 4)
 	sb := realSandbox(t)
 	needs(t, sb, t.TempDir(), "cc --version && make --version")
 	const no, yes = "int main(void){ return 1; }\n", "#!/bin/sh\nexit 0\n"

@@ -288,7 +288,7 @@ func TestLaySteering(t *testing.T) {
 // TestSteeringAttacks runs two attacks that once passed, in the real sandbox.
 func TestSteeringAttacks(t *testing.T) {
 	t.Parallel()
-	tally.AtItsTurn(t, 0, 2)
+	tally.AtItsTurn(t, 1, 4)
 	sb := realSandbox(t)
 	plugin := files{
 		"src/evil-1.0.dist-info/entry_points.txt": "[pytest11]\nevil = evil\n", "src/evil-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: evil\nVersion: 1.0\n",

@@ -86,7 +86,7 @@ func TestControlOfEveryCommand(t *testing.T) {
 // where only an exit status is known, and what the base does not show is said.
 func TestWhereNoTestIsNamed(t *testing.T) {
 	t.Parallel()
-	tally.AtItsTurn(t, 0, 2)
+	tally.AtItsTurn(t, 2, 4)
 	const reads = "import unittest\n\nimport calc\n\n\nclass Lines(unittest.TestCase):\n    def test_lines(self):\n        self.assertLess(len(open(__file__).read()), 400)\n"
 	const tests = "python3 -m unittest discover"
 	for _, tc := range []struct {
@@ -115,7 +115,7 @@ func TestWhereNoTestIsNamed(t *testing.T) {
 // reason to pass, and nothing that the change is accused of.
 func TestCommandThatCannotFail(t *testing.T) {
 	t.Parallel()
-	tally.AtItsTurn(t, 1, 2)
+	tally.AtItsTurn(t, 0, 4)
 	for _, command := range []string{"python3 -m unittest discover || true", "python3 -m unittest discover; echo done"} {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()
@@ -130,7 +130,7 @@ func TestCommandThatCannotFail(t *testing.T) {
 // TestWrappedCheats: what is not one plain call of a runner is no way round.
 func TestWrappedCheats(t *testing.T) {
 	t.Parallel()
-	tally.AtItsTurn(t, 0, 2)
+	tally.AtItsTurn(t, 3, 4)
 	weak := pyProject.base["tests/test_calc.py"]
 	swap := "open('data.txt', 'w').close()\n\n\n" + pyProject.honest["calc.py"]
 	python, tests := pyProject.base.with(files{"data.txt": "original\n"}), pyProject.commands[0]

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"remit/fixtures/tally"
 	"remit/proof/reason"
 	"remit/work/git"
 )
@@ -212,6 +213,7 @@ func (p *packBuilder) tag(id string) string {
 // TestOpenPackRefusesDamage changes the bytes of a good pack: cut off, changed, longer, with a wrong head.
 func TestOpenPackRefusesDamage(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 1, 4)
 	p := newPack()
 	commit := p.commit(p.tree(entry("100644", "a", p.blob("hello")), entry("100644", "b", p.blob("world"))))
 	good := p.bytes()
