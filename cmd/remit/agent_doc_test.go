@@ -17,7 +17,7 @@ import (
 // real Codex where it is installed. Only the port is the test's.
 func TestAgentsPage(t *testing.T) {
 	t.Parallel()
-	tally.AtItsTurn(t, 3, 8)
+	tally.AtItsTurn(t, 1, 8)
 	requireSandbox(t)
 	prefix, err := modeltest.Installed()
 	if err != nil {

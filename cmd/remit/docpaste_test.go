@@ -130,7 +130,7 @@ func withTable(t *testing.T, readme string) string {
 // of what make would build and test.
 func TestBlocksPaste(t *testing.T) {
 	t.Parallel()
-	tally.AtItsTurn(t, 6, 8)
+	tally.AtItsTurn(t, 7, 8)
 	requireSandbox(t)
 	if testing.Short() {
 		t.Skip("SKIPPED, -short: several whole runs")

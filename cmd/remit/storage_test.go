@@ -65,7 +65,7 @@ func TestHomeFillsUp(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
 	c := storage.Row(t, "the home fills up")
-	tally.AtItsTurn(c, 6, 8)
+	tally.AtItsTurn(c, 5, 8)
 	if os.Geteuid() != 0 {
 		c.Skip("mounting a small disk needs root")
 	}

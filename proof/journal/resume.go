@@ -127,20 +127,20 @@ func (w *Writer) repair(f *os.File, torn int64, now time.Time) error {
 	if err := w.prepare(&e); err != nil {
 		return err
 	}
-	crash(beforeAppend, e.Seq, nil, nil)
+	reached(BeforeAppend, e.Seq, nil, nil)
 	if _, err := f.WriteAt(w.line, w.size); err != nil {
 		return fmt.Errorf("write over the torn line: %w", err)
 	}
-	crash(midAppend, e.Seq, nil, nil)
+	reached(MidAppend, e.Seq, nil, nil)
 	w.size += int64(len(w.line))
 	if err := f.Truncate(w.size); err != nil {
 		return fmt.Errorf("cut off the torn line: %w", err)
 	}
-	crash(afterAppend, e.Seq, nil, nil)
+	reached(AfterAppend, e.Seq, nil, nil)
 	if err := f.Sync(); err != nil {
 		return fmt.Errorf("make the repair durable: %w", err)
 	}
-	crash(afterSync, e.Seq, nil, nil)
+	reached(AfterSync, e.Seq, nil, nil)
 	w.chain.next, w.chain.last = w.chain.next+1, e.EntryHash
 	w.entries = append(w.entries, e)
 	return nil

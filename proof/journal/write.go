@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -136,11 +137,11 @@ func (w *Writer) prepare(e *Entry) error {
 // write puts w.line into the file. os.File.Write makes one write(2) of it and
 // goes on only if the kernel took less than all.
 func (w *Writer) write() error {
-	crash(beforeAppend, w.chain.next, w.file, w.line)
+	reached(BeforeAppend, w.chain.next, w.file, w.line)
 	n, err := w.file.Write(w.line)
 	if err == nil {
 		w.size += int64(len(w.line))
-		crash(afterAppend, w.chain.next, w.file, nil)
+		reached(AfterAppend, w.chain.next, w.file, nil)
 		return nil
 	}
 	w.failed = fmt.Errorf("append to journal %q: %w", w.path, err)
@@ -198,7 +199,7 @@ func (w *Writer) flush(wanted int64) error {
 		return w.failed
 	}
 	w.synced = covered
-	crash(afterSync, entries-1, w.file, nil)
+	reached(AfterSync, entries-1, w.file, nil)
 	return nil
 }
 
@@ -231,14 +232,23 @@ func (w *Writer) Entries() []Entry {
 	return slices.Clone(w.entries)
 }
 
-// Where the tests kill a process, relative to one entry. Only a build with the
-// tag crashpoints does it; there the variable REMIT_CRASH_AT names one place,
-// as the number of an entry and a word: 17:after.
-type crashPlace string
+// Place is where, relative to one entry, a process that ends leaves another state behind.
+type Place string
 
+// The places.
 const (
-	beforeAppend crashPlace = "before" // nothing of the entry is in the file
-	midAppend    crashPlace = "torn"   // half of its line is; in a repair: the new line, and the rest of the torn one
-	afterAppend  crashPlace = "after"  // all of it is, and perhaps not durable
-	afterSync    crashPlace = "synced" // it is durable
+	BeforeAppend Place = "before" // nothing of the entry is in the file
+	MidAppend    Place = "torn"   // half of its line is; in a repair: the new line, and the rest of the torn one
+	AfterAppend  Place = "after"  // all of it is, and perhaps not durable
+	AfterSync    Place = "synced" // it is durable, and so are those in front of it
 )
+
+// Reached is called at each place. The program that is shipped leaves it nil; tests build
+// one that ends its process there. In front of a write, file gets line next.
+var Reached func(place Place, entry int64, file io.Writer, line []byte)
+
+func reached(place Place, entry int64, file io.Writer, line []byte) {
+	if Reached != nil {
+		Reached(place, entry, file, line)
+	}
+}
