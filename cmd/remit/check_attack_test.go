@@ -98,6 +98,7 @@ func TestCheckUnderTheBase(t *testing.T) {
 // TestCheckHeads takes heads that no usual branch is.
 func TestCheckHeads(t *testing.T) {
 	t.Parallel()
+	tally.AtItsTurn(t, 1, 4)
 	requireSandbox(t)
 	repo, home := checkRepo(t), t.TempDir()
 	branch(t, repo, "beside", "trunk", "echo two >>src/b.txt")

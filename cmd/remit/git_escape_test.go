@@ -158,7 +158,7 @@ const staleIndex = "touch -d '2020-01-01' a.txt other.txt"
 func TestGitEscapesOfTheRepository(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
-	for _, group := range []struct {
+	for i, group := range []struct {
 		rows map[string]string // canary to row
 		arm  func(tr *trap)
 		fall map[string][]string // canary to plain commands
@@ -212,6 +212,7 @@ func TestGitEscapesOfTheRepository(t *testing.T) {
 			for canary, name := range group.rows {
 				rows[canary] = gitEscapes.Row(t, name)
 			}
+			tally.AtItsTurn(t, i, 2)
 			tr := newTrap(t)
 			group.arm(tr)
 			for canary, commands := range group.fall {
@@ -238,6 +239,7 @@ func TestGitEnvironment(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
 	c := gitEscapes.Row(t, "environment of git")
+	tally.AtItsTurn(c, 0, 2)
 	tr := newTrap(t)
 	leave := tr.leave("env")
 	env := []string{"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=core.fsmonitor", "GIT_CONFIG_VALUE_0=" + leave, "GIT_EXTERNAL_DIFF=" + leave, "GIT_PAGER=" + leave, "GIT_EDITOR=" + leave,
@@ -283,6 +285,7 @@ func TestGitEscapesOfTheAgent(t *testing.T) {
 	t.Run("git directory", func(t *testing.T) {
 		t.Parallel()
 		c := gitEscapes.Row(t, "git directory made by the agent")
+		tally.AtItsTurn(c, 0, 2)
 		tr := newTrap(t)
 		leave := tr.leave("agentgit")
 		plant := `for g in .git sub/.git; do mkdir -p $g/hooks $g/objects/info $g/refs; echo 'ref: refs/heads/main' >$g/HEAD
@@ -301,6 +304,7 @@ func TestGitEscapesOfTheAgent(t *testing.T) {
 	t.Run("attributes", func(t *testing.T) {
 		t.Parallel()
 		c := gitEscapes.Row(t, "attributes made by the agent")
+		tally.AtItsTurn(c, 1, 2)
 		tr := newTrap(t)
 		tr.shell(tr.dir, `for k in filter.x.clean filter.x.smudge diff.x.textconv diff.x.command merge.x.driver; do git config $k '`+tr.leave("agentgit")+`'; done`)
 		plant := "echo '* filter=x diff=x merge=x' >.gitattributes; " + harmless

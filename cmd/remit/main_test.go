@@ -68,6 +68,7 @@ func warmGoCache(t testing.TB) {
 
 func TestMain(m *testing.M) {
 	sandbox.Init() // requireSandbox opens a driver in this process
+	tally.Wide()
 	if os.Getenv(givenProgram) == "" {
 		// One build cache of this login, for the homes of all tests.
 		if err := os.Setenv(sandbox.EnvBuildCache, (sandbox.BuildCache{}).State().Dir); err != nil {
@@ -104,7 +105,7 @@ func TestScripts(t *testing.T) {
 	}
 	var chosen []string
 	for i, file := range files {
-		parts := 10
+		parts := 15
 		if turn, slow := slowScripts[strings.TrimSuffix(filepath.Base(file), ".txtar")]; slow {
 			i, parts = turn, 20
 		}

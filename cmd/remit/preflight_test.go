@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"remit/fixtures/tally"
 	"remit/law/task"
 	"remit/proof/evidence"
 )
@@ -54,6 +55,7 @@ func TestRefusalStartsNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			tally.AtItsTurn(t, tally.Place(name), 3)
 			home, files := t.TempDir(), map[string]string{"a.txt": "a\n"}
 			if test.policy != "" {
 				files["remit.yaml"] = test.policy

@@ -164,6 +164,7 @@ func TestReadOnlyHome(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
 	c := storage.Row(t, "a part of the home is read-only")
+	tally.AtItsTurn(c, 1, 2)
 	repo := gitRepo(t, map[string]string{"a.txt": "a\n"})
 	untouched(t, repo)
 	s := newScene(t, repo)

@@ -171,7 +171,7 @@ func (w *world) followsTheNexus(ctx context.Context, token string, do func(strin
 // TestBrowser drives the pages as a person does, under the policy that they have.
 func TestBrowser(t *testing.T) {
 	t.Parallel()
-	tally.AtItsTurn(t, 1, 4)
+	tally.AtItsTurn(t, 3, 8)
 	browserPass(t, place{})
 }
 

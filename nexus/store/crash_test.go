@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"remit/fixtures/tally"
 	"remit/nexus/store"
 	"remit/nexus/store/storetest"
 )
@@ -22,6 +23,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, acknowledge(dsn))
 		os.Exit(1)
 	}
+	tally.Wide()
 	os.Exit(m.Run())
 }
 

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"remit/fixtures/tally"
 	"remit/proof/reason"
 	"remit/work/registry"
 	"remit/work/sandbox"
@@ -27,6 +28,7 @@ import (
 
 func TestMain(m *testing.M) {
 	sandbox.Init()
+	tally.Wide()
 	os.Exit(m.Run())
 }
 

@@ -4,10 +4,12 @@ import (
 	"os"
 	"testing"
 
+	"remit/fixtures/tally"
 	"remit/work/sandbox"
 )
 
 func TestMain(m *testing.M) {
 	sandbox.Init()
+	tally.Wide()
 	os.Exit(m.Run())
 }

@@ -19,9 +19,10 @@ import (
 // is tried on this machine and ends as it must.
 func TestMatrixHolds(t *testing.T) {
 	t.Parallel()
-	for _, engine := range BuiltIn() {
+	for i, engine := range BuiltIn() {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
+			tally.AtItsTurn(t, i, 2)
 			rep, err := Run(t.Context(), options(t, engine))
 			if err != nil {
 				t.Fatal(err)
@@ -103,9 +104,10 @@ func tallied(engine string, place int, row string, c CaseResult) tally.Row {
 // each engine, and its session held against all their rows.
 func TestControls(t *testing.T) {
 	t.Parallel()
-	for _, engine := range BuiltIn() {
+	for i, engine := range BuiltIn() {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
+			tally.AtItsTurn(t, i+1, 2)
 			opt := opened(t, engine)
 			for i, group := range controls(t) {
 				if !tally.ByTurn(t, i, 3) {

@@ -150,7 +150,7 @@ func cheatTable(t testing.TB) *tally.Table {
 	table := &tally.Table{Name: "cheat corpus"}
 	for at, lang := range corpus {
 		for i, c := range lang.cheats {
-			if tally.ByTurn(t, i, 5) && tally.ByTurn(t, at, langTurns) {
+			if tally.ByTurn(t, i, 10) && tally.ByTurn(t, at, langTurns) {
 				table.Rows = append(table.Rows, lang.name+": "+c.name)
 			}
 		}

@@ -27,7 +27,7 @@ import (
 
 // The corpora: cheats that must not pass, and honest changes that must. Both
 // are data (fixtures/cheat, fixtures/honest); here they are run. By default a
-// run tries one variant of a quarter of the classes of a core, and of some that a seed
+// run tries one variant of an eighth of the classes of a core, and of one that a seed
 // chooses, which it prints:
 //
 //	REMIT_CHEAT_SEED=N   the same choice again
@@ -228,7 +228,7 @@ func variantOf(class cheats.Class, n int) int {
 }
 
 // drawnClasses is how many of the other classes a default run tries.
-const drawnClasses = 2
+const drawnClasses = 1
 
 // byName says whether a person asks for tests by their names.
 func byName() bool { return flag.Lookup("test.run").Value.String() != "" }
@@ -239,7 +239,7 @@ func tryClasses(t testing.TB, chance *rand.Rand, classes []cheats.Class) []cheat
 		return classes
 	}
 	place := func(c cheats.Class) int { return slices.Index(coreClasses, c.ID+" "+c.Language) }
-	core := slices.DeleteFunc(slices.Clone(classes), func(c cheats.Class) bool { return place(c) < 0 || !tally.ByTurn(t, place(c), 4) })
+	core := slices.DeleteFunc(slices.Clone(classes), func(c cheats.Class) bool { return place(c) < 0 || !tally.ByTurn(t, place(c), 8) })
 	rest := slices.DeleteFunc(slices.Clone(classes), func(c cheats.Class) bool { return place(c) >= 0 })
 	chance.Shuffle(len(rest), func(i, j int) { rest[i], rest[j] = rest[j], rest[i] })
 	return append(core, rest[:drawnClasses]...)

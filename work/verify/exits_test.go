@@ -17,7 +17,7 @@ var goBeside = goProject.base.with(files{"more_test.go": "package calc\n\nimport
 // status as it is, passes.
 func TestExitHooks(t *testing.T) {
 	t.Parallel()
-	tally.AtItsTurn(t, 1, 4)
+	tally.AtItsTurn(t, 5, 8)
 	const (
 		goMain  = "package calc\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nfunc TestMain(m *testing.M) {\n\tcode := m.Run()\n\t%s\n\tos.Exit(code)\n}\n"
 		pyTests = "import atexit\nimport os\n\n\ndef leave():\n    %s\n\n\natexit.register(leave)\n"

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"remit/fixtures/tally"
 	"remit/proof/reason"
 	"remit/work/sandbox"
 	"remit/work/tree"
@@ -19,6 +20,7 @@ import (
 
 func TestMain(m *testing.M) {
 	sandbox.Init()
+	tally.Wide()
 	if err := (sandbox.BuildCache{}).Fill(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -49,7 +49,7 @@ func TestHonest(t *testing.T) {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
 			row := table.Row(t, language)
-			tally.AtItsTurn(row, i, 3)
+			tally.AtItsTurn(row, i, 6)
 			row.Add("tried", 0)
 			row.Add("held", 0)
 			row.Add("called tampering", 0)

@@ -158,7 +158,7 @@ func TestControlOfSharedTitles(t *testing.T) {
 // not end. What the runner has said counts, soon, and the exit status is its own.
 func TestServerLeftOpen(t *testing.T) {
 	t.Parallel()
-	tally.AtItsTurn(t, 0, 4)
+	tally.AtItsTurn(t, 4, 8)
 	needNode(t)
 	tests := "const { test } = require('node:test')\nconst assert = require('node:assert')\nconst http = require('node:http')\nconst calc = require('./calc.js')\n\n"
 	for _, call := range []string{"add(2, 2), 4", "sub(3, 2), 1"} {

@@ -124,7 +124,7 @@ func TestBroughtAttacks(t *testing.T) {
 			files{"src/slug.c": "int slug(int x){ return x+1; }\n"}, ""},
 		{"a change of rake's project", "rake", "rake test", rake, files{"a.txt": "y\n"}, ""},
 	} {
-		if !tally.ByTurn(t, i, 5) {
+		if !tally.ByTurn(t, i, 10) {
 			continue
 		}
 		t.Run(tc.name, func(t *testing.T) {

@@ -207,7 +207,7 @@ func TestRunners(t *testing.T) {
 	for i, p := range slices.Concat(runnerProjects(), systemProjects(), minitestProjects(), cProjects(), shellProjects()) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			tally.AtItsTurn(t, i, 5)
+			tally.AtItsTurn(t, i, 8)
 			in, err := sb, error(nil)
 			if _, err := os.Stat(modules); p.npm && err != nil {
 				t.Skip("NOT INSTALLED: the runners of npm: scripts/runners.sh")
