@@ -257,7 +257,12 @@ func (l *fileLock) touch() {
 	_ = os.Chtimes(l.f.Name(), now, now) // only the order of trimming depends on it
 }
 
-func (l *fileLock) release() { l.f.Close() }
+// release lets others have the lock. It is unlocked, not only closed: a process that is
+// just being started holds a copy of the file until it executes.
+func (l *fileLock) release() {
+	_ = unix.Flock(int(l.f.Fd()), unix.LOCK_UN)
+	l.f.Close()
+}
 
 func parseRecord(item string) (r statRecord, err error) {
 	f := strings.SplitN(item, " ", 6)

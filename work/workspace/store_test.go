@@ -2,8 +2,10 @@ package workspace
 
 import (
 	"bytes"
+	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"remit/proof/reason"
@@ -280,4 +282,26 @@ func (s *Store) writeAgain(t *testing.T, head string, other *Store) (string, err
 		t.Fatalf("another store makes another tree")
 	}
 	return s.CommitTree(t.Context(), head, other.Baseline().Commit, "subject\n\nbody\n", someTime)
+}
+
+// TestLockIsGivenBack: a copy of the file in a process that is just being started does not
+// keep the lock.
+func TestLockIsGivenBack(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "lock")
+	held, err := tryLock(path, syscall.LOCK_SH)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inherited, err := syscall.Dup(int(held.f.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Close(inherited) }()
+	held.release()
+	free, err := tryLock(path, syscall.LOCK_EX)
+	if err != nil {
+		t.Fatal(err)
+	}
+	free.release()
 }
