@@ -145,6 +145,7 @@ func TestKilledAgainWhileResumed(t *testing.T) {
 	type pair struct{ first, second string }
 	var pairs []pair
 	if _, soak := soaking(t); soak {
+		pairs = []pair{{"3:torn", "3:torn"}} // in the repair of a torn line
 		for entry := int64(1); entry < n-1; entry += 2 {
 			for second := entry + 1; second < entry+9; second++ {
 				pairs = append(pairs, pair{fmt.Sprintf("%d:%s", entry, crashPlaces[entry%4]), fmt.Sprintf("%d:%s", second, crashPlaces[second%4])})
@@ -152,14 +153,15 @@ func TestKilledAgainWhileResumed(t *testing.T) {
 		}
 	} else {
 		pairs = []pair{
-			{"3:torn", "3:torn"}, // in the repair of a torn line
+			{"3:torn", "3:torn"},
 			{"3:torn", "4:before"},
 			{fmt.Sprint(n/2, ":after"), fmt.Sprint(n/2+1, ":synced")},
 			{fmt.Sprint(n-4, ":after"), fmt.Sprint(n-2, ":torn")},
 		}
-		if tally.Turn(t, 2) == 0 {
+		switch tally.Turn(t, 2) {
+		case 0:
 			pairs = []pair{pairs[0], pairs[2]}
-		} else {
+		case 1:
 			pairs = []pair{pairs[1], pairs[3]}
 		}
 	}

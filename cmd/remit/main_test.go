@@ -87,7 +87,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// slowScripts have a turn of 20 each; the others one of 10, by their place.
+// slowScripts have a turn of 20 each; the others one of 15, by their place.
 var slowScripts = map[string]int{"agent": 1, "climb": 5, "dependencies": 17}
 
 // TestScripts drives the command line as a user does: one file a promise. Each run has

@@ -76,7 +76,10 @@ func TestAsOrdinaryUser(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "cli.test"), args...)
 	cmd.Dir = dir
 	cmd.Env = []string{"HOME=" + dir, "TMPDIR=" + dir, "PATH=" + os.Getenv("PATH"), givenProgram + "=" + filepath.Join(dir, "remit"),
-		"REMIT_SOAK=" + os.Getenv("REMIT_SOAK"), "REMIT_TURN=" + os.Getenv("REMIT_TURN"), "REMIT_CRASH_SEED=" + os.Getenv("REMIT_CRASH_SEED"), "GORACE=" + os.Getenv("GORACE")}
+		"REMIT_SOAK=" + os.Getenv("REMIT_SOAK"), "REMIT_CRASH_SEED=" + os.Getenv("REMIT_CRASH_SEED"), "GORACE=" + os.Getenv("GORACE")}
+	if _, soak := soaking(t); soak {
+		cmd.Env = append(cmd.Env, "REMIT_TURN=all") // else it draws one of its own
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: testUID, Gid: testUID}, Pdeathsig: syscall.SIGKILL}
 	keepThread(t)
 	out, err := cmd.CombinedOutput()

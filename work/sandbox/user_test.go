@@ -17,8 +17,8 @@ import (
 
 func init() { wholeSuite = true }
 
-// TestAsOrdinaryUser runs this package again as an ordinary user: a third of its tests,
-// by turn, and all of them in a soak.
+// TestAsOrdinaryUser runs this package again as an ordinary user: a part of its tests,
+// by turn, and with REMIT_TURN=all each of them.
 func TestAsOrdinaryUser(t *testing.T) {
 	if !asRoot() || testing.Short() {
 		t.Skip("SKIPPED: not root, so the other tests are the ordinary user's already")
@@ -53,9 +53,11 @@ func TestAsOrdinaryUser(t *testing.T) {
 	if turn >= 0 { // without -test.run the process itself looks for rows that no test tried
 		cmd.Args = append(cmd.Args, "-test.run="+testsOf(t, exe, turn))
 		least /= userTurns
+	} else {
+		cmd.Env = []string{"REMIT_TURN=all"}
 	}
 	cmd.Dir = dir
-	cmd.Env = []string{"HOME=" + dir, "TMPDIR=" + dir, "PATH=" + os.Getenv("PATH"), EnvBuildCache + "=" + cache}
+	cmd.Env = append(cmd.Env, "HOME="+dir, "TMPDIR="+dir, "PATH="+os.Getenv("PATH"), EnvBuildCache+"="+cache)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: testUID, Gid: testUID}}
 	out, err := cmd.CombinedOutput()
 	var rest strings.Builder

@@ -31,7 +31,7 @@ import (
 // chooses, which it prints:
 //
 //	REMIT_CHEAT_SEED=N   the same choice again
-//	REMIT_CHEATS=all     every variant of every class
+//	REMIT_CHEATS=all     every variant of every class, of tests that are chosen by name (-run)
 //	REMIT_ADVERSARY=N    so many random cheats
 //	REMIT_HONEST=all     every honest change
 
@@ -213,7 +213,7 @@ func (l *laidProjects) judged(t *testing.T, row *tally.Count, p *laidProject, c 
 	return fooled
 }
 
-// coreClasses are tried in every fourth run, by quarters: the ways of thinking that differ
+// coreClasses are tried in every eighth run, by eighths: the ways of thinking that differ
 // most, in the language that tries them fastest.
 var coreClasses = []string{
 	"V1 Python", "V2 Python", "V4 Python", "V5 Python", "T1 Python", "T2 Python", "T3 Python", "T6 Python", "T7 Python", "T10 Python",
