@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a run costs. Six parts:
+# What a run costs. Seven parts:
 #
 #   1. the Go benchmarks (journal, canonical JSON, audit, sandbox start, checkout);
 #   2. the nexus over HTTP and WebSocket, each figure beside that of its store
@@ -11,6 +11,7 @@
 #      control, each beside its limit; and the share of each kind of run.
 #   5. what dependencies and images cost, beside npm ci and tar by hand;
 #   6. what it costs a run to tell a nexus its journal, beside a nexus that takes none.
+#   7. the targets of the house: size, the start of a process, a warm run, beside what was aimed at.
 #
 # A run does more than the baseline: a sandbox around everything, a verifier on
 # fresh checkouts before and after, a journal and a bundle. The table says what
@@ -22,7 +23,7 @@
 #   BENCH_SUITE=4                  seconds of the suite that the verifier runs
 #   BENCH_SCALE=small              size of fleet, books and run lists of the nexus; full is what the
 #                                  goals name (100,000 runs, 1 million transfers, 5,000 idle providers)
-#   BENCH_PARTS="go nexus stream runs change audit verify environment"
+#   BENCH_PARTS="go nexus stream runs change audit verify environment house"
 #   BENCH_TIME=0.5s                for each Go benchmark (those of the nexus: 2s)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -31,7 +32,7 @@ sizes=${BENCH_SIZES:-100 1000 20000}
 runs=${BENCH_RUNS:-5}
 artifact_mb=${BENCH_ARTIFACT_MB:-1024}
 export REMIT_BENCH_SCALE=${BENCH_SCALE:-small}
-parts=" ${BENCH_PARTS:-go nexus stream runs change audit verify environment} "
+parts=" ${BENCH_PARTS:-go nexus stream runs change audit verify environment house} "
 suite=${BENCH_SUITE:-4}
 remit=$PWD/bin/remit
 [ -x "$remit" ] || {
@@ -256,6 +257,40 @@ if [[ $parts == *" runs "* ]]; then
     compare_row "$n, cold" "$by_hand" "$(printf '%s\n' "${cold[@]}" | median)"
     compare_row "$n, warm" "$by_hand" "$(printf '%s\n' "${warm[@]}" | median)"
   done
+fi
+
+# lines of the files whose names stand in the input.
+lines() { tr '\n' '\0' | xargs -0 cat | wc -l; }
+house_row() { printf '%-44s %10s %10s %10s\n' "$@"; }
+
+if [[ $parts == *" house "* ]]; then
+  printf '\n== The targets of the house (before: the commit at which they were set, on the machine of that day)\n'
+  house_row "" before target now
+  mapfile -t code < <(git ls-files '*.go' | grep -v '_test\.go$')
+  mapfile -t generated < <(grep -lE '^// Code generated' "${code[@]}")
+  made=$(printf '%s\n' "${generated[@]}" | lines)
+  house_row "lines written by hand, without tests" 98249 "" $(($(printf '%s\n' "${code[@]}" | lines) - made))
+  house_row "lines of tests" 65566 "" "$(git ls-files '*_test.go' | lines)"
+  house_row "generated lines" 14960 3000 "$made"
+  read -r user sys < <(python3 - "$remit" <<'PY'
+import resource, subprocess, sys
+
+times = 100
+for _ in range(times):
+    subprocess.run([sys.argv[1], "version"], stdout=subprocess.DEVNULL, check=True)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(f"{used.ru_utime / times * 1000:.1f} {used.ru_stime / times * 1000:.1f}")
+PY
+  )
+  house_row "start of a process, user ms of a core" 8.9-9.7 4 "$user"
+  house_row "start of a process, system ms of a core" 12.8 7.5 "$sys"
+  ensure_repo 100
+  warm=()
+  for ((k = 0; k <= runs; k++)); do # the first one fills the caches
+    took=$(remit_run "$scratch/house" "$(repo_of 100)" f0.txt "$command_one" true)
+    [ $k = 0 ] || warm+=("$took")
+  done
+  house_row "warm run of 100 files, --verify true, ms" 306-325 150 "$(ms "$(printf '%s\n' "${warm[@]}" | median)")"
 fi
 
 if [[ $parts == *" change "* ]]; then
