@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"remit/fixtures/child"
 )
 
 // victim is one of our programs with a supervisor: it is killed and started
@@ -74,7 +76,7 @@ func (v *victim) start() error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var said announcement
 	if v.at == nil {
-		err = startHeld(cmd)
+		err = child.Start(cmd.Start)
 	} else {
 		err = startAndRead(cmd, &said)
 	}
@@ -93,30 +95,10 @@ func (v *victim) start() error {
 }
 
 // keepThread keeps the thread of a test until it ends, for a program that it starts and
-// waits for with a signal for the end of its parent: see startHeld.
+// waits for with a signal for the end of its parent: see package child.
 func keepThread(t testing.TB) {
 	runtime.LockOSThread()
 	t.Cleanup(runtime.UnlockOSThread) // in the same goroutine
-}
-
-// starter is a thread that stays as long as this process.
-var starter = sync.OnceValue(func() chan<- func() {
-	starts := make(chan func())
-	go func() {
-		runtime.LockOSThread()
-		for start := range starts {
-			start()
-		}
-	}()
-	return starts
-})
-
-// startHeld starts a program that gets a signal when this process ends: the signal comes
-// with the end of the thread that started it.
-func startHeld(cmd *exec.Cmd) error {
-	failed := make(chan error)
-	starter() <- func() { failed <- cmd.Start() }
-	return <-failed
 }
 
 // startAndRead starts a program and decodes the first value on its stdout.
@@ -125,7 +107,7 @@ func startAndRead(cmd *exec.Cmd, said any) error {
 	if err != nil {
 		return err
 	}
-	if err := startHeld(cmd); err != nil {
+	if err := child.Start(cmd.Start); err != nil {
 		return err
 	}
 	if err := json.NewDecoder(out).Decode(said); err != nil {

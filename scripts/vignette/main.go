@@ -74,7 +74,7 @@ func walk(ctx context.Context, o options) bool {
 		fmt.Fprintln(os.Stderr, "vignette:", err)
 		return false
 	}
-	v := &vignette{options: o, record: record{out: os.Stdout}, started: time.Now(), procs: newProcesses(o.program, logs),
+	v := &vignette{options: o, record: record{out: os.Stdout}, started: time.Now(), procs: &processes{program: o.program, logs: logs},
 		repoRef: filepath.Base(o.repo), issueRef: filepath.Base(o.repo) + "#1"}
 	ctx, cancel := context.WithTimeout(ctx, allTime)
 	defer cancel()

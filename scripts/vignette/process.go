@@ -10,12 +10,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"remit/fixtures/child"
 )
 
 // stopTime is how long a process may take to end after SIGTERM: the nexus
@@ -27,10 +28,6 @@ const stopTime = 15 * time.Second
 type processes struct {
 	program string
 	logs    string // directory of what they say
-
-	// starts runs on one thread that lives as long as the vignette: the kernel
-	// ends a child when the thread that made it ends.
-	starts chan func()
 
 	mu      sync.Mutex
 	running []*process
@@ -45,17 +42,6 @@ type process struct {
 	err  error // why it ended; read after done
 }
 
-func newProcesses(program, logs string) *processes {
-	p := &processes{program: program, logs: logs, starts: make(chan func())}
-	go func() {
-		runtime.LockOSThread()
-		for start := range p.starts {
-			start()
-		}
-	}()
-	return p
-}
-
 // command prepares one use of the program with a home of its own: nothing of
 // the person who runs the vignette is read or written.
 func (p *processes) command(ctx context.Context, home string, args []string, env ...string) *exec.Cmd {
@@ -65,13 +51,6 @@ func (p *processes) command(ctx context.Context, home string, args []string, env
 	cmd.Env = append(cmd.Env, env...)
 	cmd.SysProcAttr = childOnly()
 	return cmd
-}
-
-// begin starts a command on the thread that stays.
-func (p *processes) begin(cmd *exec.Cmd) error {
-	started := make(chan error, 1)
-	p.starts <- func() { started <- cmd.Start() }
-	return <-started
 }
 
 // start runs the program in the background.
@@ -90,7 +69,7 @@ func (p *processes) start(name, home string, args ...string) (*process, error) {
 	if err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
-	if err := p.begin(cmd); err != nil {
+	if err := child.Start(cmd.Start); err != nil {
 		return nil, errors.Join(fmt.Errorf("start %s: %w", name, err), log.Close())
 	}
 	proc := &process{name: name, cmd: cmd, said: make(chan json.RawMessage, 1), done: make(chan struct{})}
@@ -190,7 +169,7 @@ func (p *processes) run(ctx context.Context, home string, args []string, env ...
 func (p *processes) finish(cmd *exec.Cmd) (finished, error) {
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &errs, time.Second
-	if err := p.begin(cmd); err != nil {
+	if err := child.Start(cmd.Start); err != nil {
 		return finished{}, err
 	}
 	err := cmd.Wait()
