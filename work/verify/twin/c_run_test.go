@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"remit/fixtures/tally"
 )
 
 // cProject is a test file with what people write in C. Its first argument is the test to run.
@@ -290,7 +292,7 @@ func ranC(t *testing.T, compiler []string, name string, tests []Test, text []byt
 // its test fail and no other.
 func TestCRun(t *testing.T) {
 	t.Parallel()
-	itsTurn(t, 0)
+	tally.AtItsTurn(t, 0, 4)
 	for name, tc := range map[string]struct {
 		src, file string
 		compiler  []string

@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"remit/fixtures/tally"
 )
 
 // styled is a module whose tests are written in many ways.
@@ -135,7 +137,7 @@ func compare(t *testing.T, what string, base, got map[string]string, sabotaged m
 // TestGoNeutral edits every site so that no verdict may change.
 func TestGoNeutral(t *testing.T) {
 	t.Parallel()
-	itsTurn(t, 0)
+	tally.AtItsTurn(t, 0, 4)
 	s := newStyled(t)
 	base := s.verdicts(t)
 	for name, how := range base {
@@ -170,7 +172,7 @@ var siteSeed = sync.OnceValue(func() uint64 {
 // those tests fail, and only they do.
 func TestGoSabotage(t *testing.T) {
 	t.Parallel()
-	itsTurn(t, 2)
+	tally.AtItsTurn(t, 2, 4)
 	s := newStyled(t)
 	base := s.verdicts(t)
 	trace := filepath.Join(t.TempDir(), "trace")

@@ -193,7 +193,7 @@ func notOK(found map[string]bool) []string {
 // test fail and no other.
 func TestJavaScriptRun(t *testing.T) {
 	t.Parallel()
-	itsTurn(t, 3)
+	tally.AtItsTurn(t, 3, 4)
 	needNode(t)
 	f := mustParseJS(t, "a.test.js", jsProject)
 	for n := range 3 {

@@ -259,7 +259,7 @@ func triesTraced(t *testing.T, f File, run func(text []byte) (passed map[string]
 // and no other.
 func TestPHPRun(t *testing.T) {
 	t.Parallel()
-	itsTurn(t, 2)
+	tally.AtItsTurn(t, 2, 4)
 	needTool(t, "phpunit")
 	triesAll(t, mustParsePHP(t, phpProject), func(text []byte) (map[string]bool, string) { return ranPHP(t, text) })
 }

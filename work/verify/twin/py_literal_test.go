@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"remit/fixtures/tally"
 )
 
 // TestPythonOtherKeepsTheShape: code that lies about every text or number of a form
@@ -32,7 +34,7 @@ func TestPythonOtherKeepsTheShape(t *testing.T) {
 // there is gone, and a neutral file has it as it was.
 func TestPythonLiterals(t *testing.T) {
 	t.Parallel()
-	itsTurn(t, 2)
+	tally.AtItsTurn(t, 2, 4)
 	needPython(t)
 	const rows = "ROWS = [\n    (1, 1, 2),\n    (9, 4, 13),\n]\n\n\n"
 	for _, tc := range []struct {

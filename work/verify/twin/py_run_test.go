@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"remit/fixtures/tally"
 )
 
 // module is the code under test of the project that the run test edits.
@@ -431,7 +433,7 @@ func pytestVerdicts(t *testing.T, dir string) (map[string]string, string) {
 // under pytest, unittest and as a program, with and without a trace.
 func TestPythonNeutral(t *testing.T) {
 	t.Parallel()
-	itsTurn(t, 1)
+	tally.AtItsTurn(t, 1, 4)
 	needPython(t, "pytest")
 	for _, newline := range []string{"\n", "\r\n"} {
 		src := strings.ReplaceAll(pyProject, "\n", newline)
@@ -484,7 +486,7 @@ func unittestVerdicts(out string) []string {
 // the tests in a run: the sabotaged tests fail, and no others.
 func TestPythonSabotage(t *testing.T) {
 	t.Parallel()
-	itsTurn(t, 3)
+	tally.AtItsTurn(t, 3, 4)
 	needPython(t, "pytest")
 	f := mustBind(t, pyProject)
 	dir := t.TempDir()

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"remit/fixtures/tally"
 )
 
 // TestMinitestParse: what is a test of Minitest, what it is called, and what of it can be
@@ -216,7 +218,7 @@ func ranMinitest(t *testing.T, text []byte) (passed map[string]bool, out string)
 // and no other.
 func TestMinitestRun(t *testing.T) {
 	t.Parallel()
-	itsTurn(t, 3)
+	tally.AtItsTurn(t, 3, 4)
 	needTool(t, "ruby")
 	f, err := ParseRuby("test/cart_test.rb", []byte(minitestProject))
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"remit/fixtures/tally"
 )
 
 // rubyProject is a test file with what people write in one.
@@ -181,7 +183,7 @@ func mustParseRuby(t *testing.T, src string) File {
 // fail and no other.
 func TestRubyRun(t *testing.T) {
 	t.Parallel()
-	itsTurn(t, 0)
+	tally.AtItsTurn(t, 0, 4)
 	needTool(t, "rspec")
 	triesAll(t, mustParseRuby(t, rubyProject), func(text []byte) (map[string]bool, string) { return ranRuby(t, text) })
 }

@@ -152,7 +152,7 @@ func ranBats(t *testing.T, text []byte) (passed map[string]bool, out string) {
 // no other.
 func TestBatsRun(t *testing.T) {
 	t.Parallel()
-	itsTurn(t, 2)
+	tally.AtItsTurn(t, 2, 4)
 	needTool(t, "bats")
 	f, err := ParseShell("test/cart.bats", []byte(batsProject))
 	if err != nil {
@@ -264,7 +264,7 @@ exit $((failed > 0))
 // it fail.
 func TestScriptRun(t *testing.T) {
 	t.Parallel()
-	itsTurn(t, 3)
+	tally.AtItsTurn(t, 3, 4)
 	needTool(t, "bash")
 	for name, src := range shScripts {
 		for _, shell := range []string{"sh", "bash"} {
