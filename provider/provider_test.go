@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"remit/fixtures/tally"
 	"remit/law/job"
 	"remit/nexus/api"
 	"remit/proof/reason"
@@ -24,7 +23,6 @@ import (
 
 func TestMain(m *testing.M) {
 	sandbox.Init()
-	tally.Wide()
 	if len(os.Args) == 3 && os.Args[1] == askArgument {
 		if err := ask(os.Args[2]); err != nil {
 			fmt.Fprintln(os.Stderr, err)

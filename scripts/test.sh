@@ -121,7 +121,7 @@ set +e
   # its test.
   [ ${#raced[@]} = 0 ] || {
     nice go build "${compile[@]}" "${race[@]}" -o /dev/null "${raced[@]}" </dev/null >/dev/null 2>&1
-    priority=3 tests -parallel "$(nproc)" "${race[@]}" "${raced[@]}"
+    priority=3 tests "${race[@]}" "${raced[@]}"
   } >"$scratch/raced" &
   [ ${#plain[@]} = 0 ] || CGO_ENABLED=0 tests -parallel 4 "${plain[@]}"
   wait $!

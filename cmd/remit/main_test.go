@@ -68,7 +68,6 @@ func warmGoCache(t testing.TB) {
 
 func TestMain(m *testing.M) {
 	sandbox.Init() // requireSandbox opens a driver in this process
-	tally.Wide()
 	if os.Getenv(givenProgram) == "" {
 		// One build cache of this login, for the homes of all tests.
 		if err := os.Setenv(sandbox.EnvBuildCache, (sandbox.BuildCache{}).State().Dir); err != nil {

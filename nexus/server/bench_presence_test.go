@@ -20,7 +20,6 @@ import (
 
 	"github.com/coder/websocket"
 
-	"remit/fixtures/tally"
 	"remit/nexus/api"
 	"remit/nexus/blob"
 	"remit/nexus/identity"
@@ -36,7 +35,6 @@ const serveHere = "REMIT_BENCH_SERVE"
 func TestMain(m *testing.M) {
 	dir := os.Getenv(serveHere)
 	if dir == "" {
-		tally.Wide()
 		os.Exit(m.Run())
 	}
 	if err := serveAlone(dir); err != nil {

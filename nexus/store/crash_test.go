@@ -10,7 +10,6 @@ import (
 	"sync"
 	"testing"
 
-	"remit/fixtures/tally"
 	"remit/nexus/store"
 	"remit/nexus/store/storetest"
 )
@@ -23,7 +22,6 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, acknowledge(dsn))
 		os.Exit(1)
 	}
-	tally.Wide()
 	os.Exit(m.Run())
 }
 

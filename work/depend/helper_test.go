@@ -20,7 +20,6 @@ import (
 	"testing"
 	"time"
 
-	"remit/fixtures/tally"
 	"remit/proof/reason"
 	"remit/work/registry"
 	"remit/work/sandbox"
@@ -28,7 +27,6 @@ import (
 
 func TestMain(m *testing.M) {
 	sandbox.Init()
-	tally.Wide()
 	os.Exit(m.Run())
 }
 

@@ -4,12 +4,10 @@ import (
 	"os"
 	"testing"
 
-	"remit/fixtures/tally"
 	"remit/work/sandbox"
 )
 
 func TestMain(m *testing.M) {
 	sandbox.Init()
-	tally.Wide()
 	os.Exit(m.Run())
 }

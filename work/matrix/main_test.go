@@ -8,14 +8,12 @@ import (
 	"os"
 	"testing"
 
-	"remit/fixtures/tally"
 	"remit/work/engine/fake"
 	"remit/work/sandbox"
 )
 
 func TestMain(m *testing.M) {
 	sandbox.Init()
-	tally.Wide()
 	if len(os.Args) > 1 && os.Args[1] == fake.Argument {
 		os.Exit(fake.Process(os.Args[2:]))
 	}

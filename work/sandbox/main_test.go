@@ -14,15 +14,12 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"remit/fixtures/tally"
 )
 
 // The test binary plays four parts: the tests, the keeper (Init), the hostile
 // program inside the sandbox ("attack") and a parent to be killed ("parent").
 func TestMain(m *testing.M) {
 	Init()
-	tally.Wide()
 	if len(os.Args) > 2 {
 		switch os.Args[1] {
 		case "grouped":

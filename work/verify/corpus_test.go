@@ -3,7 +3,6 @@ package verify
 import (
 	"bytes"
 	"context"
-	"flag"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -230,12 +229,9 @@ func variantOf(class cheats.Class, n int) int {
 // drawnClasses is how many of the other classes a default run tries.
 const drawnClasses = 1
 
-// byName says whether a person asks for tests by their names.
-func byName() bool { return flag.Lookup("test.run").Value.String() != "" }
-
 // tryClasses are the classes of a run: all, or the core and some others.
 func tryClasses(t testing.TB, chance *rand.Rand, classes []cheats.Class) []cheats.Class {
-	if everyCheat() || byName() {
+	if everyCheat() || tally.ByName() {
 		return classes
 	}
 	place := func(c cheats.Class) int { return slices.Index(coreClasses, c.ID+" "+c.Language) }

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"testing"
 
-	"remit/fixtures/tally"
 	"remit/proof/reason"
 	"remit/work/sandbox"
 	"remit/work/tree"
@@ -20,7 +19,6 @@ import (
 
 func TestMain(m *testing.M) {
 	sandbox.Init()
-	tally.Wide()
 	if err := (sandbox.BuildCache{}).Fill(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
